@@ -1,0 +1,108 @@
+package admission
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Request is the facts of one HTTP request, and what the gates have found out
+// about it so far.
+//
+// The transport owns the bytes behind its strings and reuses them once the
+// request has ended: whoever keeps a string longer clones it. A Request is
+// used by one goroutine at a time.
+type Request struct {
+	// Facts, set by the transport before the first gate runs.
+	ID       string     // request id, given to client and origin
+	Method   string     // as sent
+	Path     string     // raw path, as sent: not decoded, not cleaned
+	Query    string     // raw query without the question mark
+	Host     string     // authority as sent
+	Header   Header     // header fields as sent
+	Client   netip.Addr // address of the client, behind trusted proxies
+	Received time.Time  // when the last byte of the request's head was read
+
+	// Findings, set while deciding.
+	Tenant string // on whose behalf; "" until identified
+	Route  *Route // nil: no route matched
+	Class  Class
+
+	permits  [maxPermits]Permit
+	reserved int
+}
+
+// Header gives access to a request's header fields.
+type Header interface {
+	// Get returns the value of the first field with that name, compared
+	// without regard to case, and how many fields have it. It returns "", 0
+	// where there is none. It does not allocate.
+	Get(name string) (value string, count int)
+}
+
+// Reset makes r ready for another request.
+func (r *Request) Reset() { *r = Request{Class: NoClass} }
+
+// Route is a config rule that matches method and raw path. It is immutable and
+// shared by the requests that it matches.
+type Route struct {
+	ID      string
+	Index   int   // position in the policy; stable within one policy
+	Class   Class // for requests that no priority rule says otherwise of
+	Queue   string
+	Mode    Mode   // Shadow: no gate's refusal is enforced on this route
+	Cost    int64  // tokens that one request takes; at least 1
+	CostBy  string // header field that may raise the cost; "" none
+	CostCap int64  // most that CostBy may ask for
+}
+
+// Decision is made once per request.
+type Decision struct {
+	Verdict Verdict
+	Reason  Reason
+	// Status is the HTTP status of a refusal: the reason's own unless the
+	// policy says otherwise.
+	Status int
+	// RetryAfter is when a refused request can come back; it is rounded up to
+	// whole seconds, at least one, on the wire. Zero: no promise is made.
+	RetryAfter time.Duration
+	// Shadow is the first reason for which a shadow policy would have refused
+	// this request; None otherwise.
+	Shadow Reason
+	// Limit is the state of the tenant's bucket, for the RateLimit fields.
+	Limit Limit
+}
+
+// Limit is the state of one bucket after a decision. The zero value means that
+// no limit applied.
+type Limit struct {
+	Name      string        // of the policy, as clients see it
+	Quota     int64         // burst: most that can be spent at once
+	Window    time.Duration // time in which an empty bucket fills up
+	Remaining int64         // whole tokens left
+	Reset     time.Duration // until the bucket is full again
+}
+
+// Event reports one request at its end.
+type Event struct {
+	Request  *Request
+	Decision Decision
+	Outcome  Outcome
+	// Status sent to the client; 0 where nothing could be sent.
+	Status int
+	// Failure says what went wrong after admission; None otherwise.
+	Failure Reason
+	// Detail is for operators, never for clients: the address dialled, the
+	// error met. "" where there is nothing to say.
+	Detail string
+	// Stages of the request's life, as durations from Request.Received. Zero
+	// where the stage was not reached.
+	Decided, Sent, OriginAnswered, Done time.Duration
+	BytesIn, BytesOut                   int64
+}
+
+// Observer is told of every request once, at its end. Implementations must be
+// safe for concurrent use, must not block, and must clone what they keep: the
+// event and all it points to is reused afterwards.
+type Observer interface {
+	Observe(*Event)
+}
