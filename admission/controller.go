@@ -7,7 +7,9 @@ import "time"
 // concurrent use.
 type Gate interface {
 	// Reserve takes what r needs. It returns a permit (zero where nothing had
-	// to be reserved), or a refusal, in which case it has reserved nothing.
+	// to be reserved), or a refusal, in which case it has reserved nothing. A
+	// refusal that is not enforced (Mode Shadow, or a route in shadow mode)
+	// lets the request pass, so it comes with a permit all the same.
 	Reserve(now time.Time, r *Request, d *Decision) (Permit, Refusal)
 
 	// GiveBack undoes a reservation because a later gate refused: afterwards
@@ -24,6 +26,7 @@ type Permit struct {
 	Gate   Gate
 	Ref    any // what was reserved from, as the gate knows it
 	Amount int64
+	Key    uint64 // a second word for the gate's own use
 }
 
 // Refusal is a gate's no. The zero value is no refusal.

@@ -48,7 +48,8 @@ type Route struct {
 	ID      string
 	Index   int   // position in the policy; stable within one policy
 	Class   Class // for requests that no priority rule says otherwise of
-	Queue   string
+	Queue   string // behind the origin; "" none
+	QueueAt int    // position of Queue in the policy; meaningless without one
 	Mode    Mode   // Shadow: no gate's refusal is enforced on this route
 	Cost    int64  // tokens that one request takes; at least 1
 	CostBy  string // header field that may raise the cost; "" none
@@ -65,11 +66,36 @@ type Decision struct {
 	// RetryAfter is when a refused request can come back; it is rounded up to
 	// whole seconds, at least one, on the wire. Zero: no promise is made.
 	RetryAfter time.Duration
+	// Promise is what a request refused for lack of capacity was promised. The
+	// zero value promises nothing.
+	Promise Promise
 	// Shadow is the first reason for which a shadow policy would have refused
 	// this request; None otherwise.
 	Shadow Reason
 	// Limit is the state of the tenant's bucket, for the RateLimit fields.
 	Limit Limit
+}
+
+// Promise is made to one refused request: whoever brings it back from
+// NotBefore on, and before Lapse, is preferred to newcomers. The zero value
+// promises nothing.
+type Promise struct {
+	NotBefore time.Time
+	Lapse     time.Time
+	ID        uint64 // tells this promise from every other
+	Signer    Signer // writes its ticket; nil: it can be kept without one
+}
+
+// Made reports whether anything was promised.
+func (p *Promise) Made() bool { return !p.NotBefore.IsZero() }
+
+// Signer writes tickets by which a promise is known again.
+type Signer interface {
+	// AppendTicket appends to dst the value of the Sluice-Ticket field for
+	// the promise p made to r. The value is visible ASCII. It is written when
+	// the refusal is, not when it is decided, since signing costs more than
+	// deciding.
+	AppendTicket(dst []byte, r *Request, p *Promise) []byte
 }
 
 // Limit is the state of one bucket after a decision. The zero value means that
