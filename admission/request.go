@@ -46,8 +46,8 @@ func (r *Request) Reset() { *r = Request{Class: NoClass} }
 // shared by the requests that it matches.
 type Route struct {
 	ID      string
-	Index   int   // position in the policy; stable within one policy
-	Class   Class // for requests that no priority rule says otherwise of
+	Index   int    // position in the policy; stable within one policy
+	Class   Class  // for requests that no priority rule says otherwise of
 	Queue   string // behind the origin; "" none
 	QueueAt int    // position of Queue in the policy; meaningless without one
 	Mode    Mode   // Shadow: no gate's refusal is enforced on this route
