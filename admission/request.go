@@ -74,6 +74,10 @@ type Decision struct {
 	Shadow Reason
 	// Limit is the state of the tenant's bucket, for the RateLimit fields.
 	Limit Limit
+	// Detail tells the client more than the reason's own text; "" nothing.
+	Detail string
+	// Challenge is the value of WWW-Authenticate; "" none.
+	Challenge string
 }
 
 // Promise is made to one refused request: whoever brings it back from
