@@ -1,0 +1,133 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// routes lists what the listener serves.
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	serve := func(method, path string, h http.HandlerFunc) {
+		mux.HandleFunc(method+" "+path, h)
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			allow := method
+			if method == http.MethodGet {
+				allow = "GET, HEAD"
+			}
+			w.Header().Set("Allow", allow)
+			writeProblem(w, http.StatusMethodNotAllowed, fmt.Sprintf("%s takes %s.", r.URL.Path, allow))
+		})
+	}
+	serve("GET", "/livez", s.livez)
+	serve("GET", "/readyz", s.readyz)
+	serve("GET", "/status", s.status)
+	serve("GET", "/metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{
+		ErrorLog:      slog.NewLogLogger(s.Logger.Handler(), slog.LevelError),
+		ErrorHandling: promhttp.ContinueOnError,
+		Registry:      s.registry,
+	}).ServeHTTP)
+	serve("POST", "/reload", s.reload)
+	serve("GET", "/{$}", s.index)
+	if s.Pprof {
+		serve("GET", "/debug/pprof/", pprof.Index)
+		serve("GET", "/debug/pprof/cmdline", pprof.Cmdline)
+		serve("GET", "/debug/pprof/symbol", pprof.Symbol)
+		serve("GET", "/debug/pprof/profile", unhurried(pprof.Profile))
+		serve("GET", "/debug/pprof/trace", unhurried(pprof.Trace))
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		writeProblem(w, http.StatusNotFound, "Nothing is served here. See / for what is.")
+	})
+	return mux
+}
+
+// livez never checks what the gateway depends on: a restart would not bring
+// that back.
+func (s *Server) livez(w http.ResponseWriter, r *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]string{"status": "alive"})
+}
+
+func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
+	if err := s.Gateway.Ready(); err != nil {
+		w.Header().Set("Retry-After", "1")
+		writeProblem(w, http.StatusServiceUnavailable, err.Error())
+		return
+	}
+	writeJSON(w, http.StatusOK, map[string]string{"status": "ready"})
+}
+
+func (s *Server) status(w http.ResponseWriter, r *http.Request) {
+	writeJSON(w, http.StatusOK, s.Status())
+}
+
+// Status is the whole status as of now.
+func (s *Server) Status() Status {
+	st := Status{GatewayStatus: s.Gateway.Status(), Now: time.Now().UTC()}
+	if err := s.Gateway.Ready(); err != nil {
+		st.Ready = err.Error()
+	}
+	s.Live.fill(&st)
+	for _, section := range s.Sections {
+		if v := section.Value(); v != nil {
+			if st.Sections == nil {
+				st.Sections = make(map[string]any)
+			}
+			st.Sections[section.Name] = v
+		}
+	}
+	return st
+}
+
+func (s *Server) reload(w http.ResponseWriter, r *http.Request) {
+	report, err := s.Gateway.Reload(r.Context(), TriggerAdmin)
+	if err != nil {
+		problems := []string{err.Error()}
+		if list, ok := errors.AsType[interface {
+			error
+			Problems() []string
+		}](err); ok {
+			problems = list.Problems()
+		}
+		writeProblem(w, http.StatusUnprocessableEntity,
+			"The configuration was not loaded. The one that was running still is.", problems...)
+		return
+	}
+	writeJSON(w, http.StatusOK, report)
+}
+
+// unhurried lets a profile run for as long as its caller asked.
+func unhurried(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		http.NewResponseController(w).SetWriteDeadline(time.Time{})
+		h(w, r)
+	}
+}
+
+var indexPage = template.Must(template.New("index").Parse(`<!DOCTYPE html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>Sluice {{.Version}}</title>
+<h1>Sluice {{.Version}}</h1>
+<p>Mode {{.Mode}}, up since {{.Started.Format "2006-01-02 15:04:05 MST"}}, configuration {{.Config.Hash}}.</p>
+{{with .Config.ReloadError}}<p><strong>The last reload failed:</strong> {{.}}</p>{{end}}
+<ul>
+<li><a href="/status">/status</a>: what runs, and what was decided
+<li><a href="/metrics">/metrics</a>: for Prometheus
+<li><a href="/livez">/livez</a>, <a href="/readyz">/readyz</a>: health
+<li><code>POST /reload</code>: load the configuration again
+</ul>
+`))
+
+func (s *Server) index(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	indexPage.Execute(w, s.Gateway.Status())
+}

@@ -1,0 +1,138 @@
+package admin
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"sluice/admission"
+)
+
+// LiveOptions configure [NewLive]. The zero value is usable.
+type LiveOptions struct {
+	// Tail is how many decisions are kept; 0 means 1024.
+	Tail int
+	// PerSecond is how many decisions of each reason (and of each verdict
+	// that needs none) are kept in a second, so that a common one does not
+	// push out a rare one; 0 means 20.
+	PerSecond int
+	// Sections add their series to the history.
+	Sections []Section
+}
+
+// Live is the gateway's recent past: the last decisions, and five minutes of
+// counts by the second. The history is sampled from [Metrics] by [Live.Run],
+// so it costs requests nothing and agrees with them.
+//
+// It is an [admission.Observer], safe for concurrent use; make one with
+// [NewLive].
+type Live struct {
+	policies[struct{}]
+	metrics   *Metrics
+	sections  []Section
+	perSecond uint32
+	budgets   [tailKinds]budget
+
+	mu     sync.Mutex // guards the tail
+	tail   []record   // a ring
+	kept   uint64     // records ever kept; the next goes to tail[kept % len(tail)]
+	passed uint64     // records let go for lack of budget
+
+	history history
+}
+
+// Kinds of decision that have a budget of their own in the tail.
+const (
+	kindAdmit = iota
+	kindReplay
+	kindRefused                             // by reason
+	kindFailed  = kindRefused + reasonCount // by reason
+	kindShadow  = kindFailed + reasonCount  // by reason
+	tailKinds   = kindShadow + reasonCount
+)
+
+// NewLive returns a live view of what m counts.
+func NewLive(m *Metrics, o LiveOptions) *Live {
+	if o.Tail <= 0 {
+		o.Tail = 1024
+	}
+	if o.PerSecond <= 0 {
+		o.PerSecond = 20
+	}
+	l := &Live{metrics: m, sections: o.Sections, perSecond: uint32(o.PerSecond), tail: make([]record, o.Tail)}
+	l.SetPolicy(&Policy{})
+	return l
+}
+
+// SetPolicy tells what the indexes in events of p's routes mean.
+func (l *Live) SetPolicy(p *Policy) { l.add(p, struct{}{}) }
+
+// Observe implements [admission.Observer]. It does not allocate.
+func (l *Live) Observe(e *admission.Event) {
+	if !l.budgets[tailKind(e)].spend(endSecond(e), l.perSecond) {
+		return
+	}
+	v, _ := l.of(e.Request.Route)
+	l.mu.Lock()
+	l.tail[l.kept%uint64(len(l.tail))].set(e, v.Policy)
+	l.kept++
+	l.mu.Unlock()
+}
+
+func tailKind(e *admission.Event) int {
+	d := &e.Decision
+	switch {
+	case d.Verdict == admission.Refuse:
+		return kindRefused + int(d.Reason)
+	case e.Failure != admission.None:
+		return kindFailed + int(e.Failure)
+	case d.Shadow != admission.None:
+		return kindShadow + int(d.Shadow)
+	case d.Verdict == admission.Replay:
+		return kindReplay
+	}
+	return kindAdmit
+}
+
+// Recent returns the latest decisions kept, newest first, at most n.
+func (l *Live) Recent(n int) []Line {
+	lines, _ := l.since(0)
+	slices.Reverse(lines)
+	return lines[:min(n, len(lines))]
+}
+
+// since returns the decisions kept after the first seen ones, oldest first,
+// and how many there have been in all.
+func (l *Live) since(seen uint64) (lines []Line, kept uint64) {
+	l.mu.Lock()
+	kept = l.kept
+	size := uint64(len(l.tail))
+	if kept > size {
+		seen = max(seen, kept-size)
+	}
+	records := make([]record, 0, kept-min(seen, kept))
+	for i := seen; i < kept; i++ {
+		records = append(records, l.tail[i%size])
+	}
+	l.mu.Unlock()
+	lines = make([]Line, len(records))
+	for i := range records {
+		lines[i] = records[i].line()
+	}
+	return lines, kept
+}
+
+// Run samples the metrics once a second until ctx ends.
+func (l *Live) Run(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		l.sample(time.Now())
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

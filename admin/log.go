@@ -1,0 +1,206 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"sluice/admission"
+)
+
+// LogOptions configure [NewDecisionLog]. The zero value is usable.
+type LogOptions struct {
+	// PerSecond is how many records each route may have for each reason in a
+	// second; 0 means 20.
+	PerSecond int
+	// Queue is how many records may wait for the output; 0 means 1024.
+	Queue int
+	// Logger is told, once each time it begins, that the output fails; nil
+	// means slog.Default().
+	Logger *slog.Logger
+}
+
+// DecisionLog writes refusals, failures, and what a shadow policy would have
+// refused, as one JSON object a line (see [Line] for its fields). It never
+// keeps a request waiting: records over the cap are sampled out, records that
+// the output is too slow for are dropped, and both are counted.
+//
+// It is an [admission.Observer]; make one with [NewDecisionLog], and end it
+// with [DecisionLog.Close]. Rotation is the system's: see [LogFile.Reopen].
+type DecisionLog struct {
+	policies[[]budget] // prepared: by row, then reason, then shadow reason
+	queue              chan record
+	perSecond          uint32
+	out                io.Writer
+	logger             *slog.Logger
+	counts             struct{ written, sampledOut, dropped, failed atomic.Uint64 }
+	closing            sync.RWMutex // write-held once, to close queue
+	closed             bool
+	done               chan struct{}
+}
+
+// LogCounts is what became of the records.
+type LogCounts struct {
+	Written    uint64 `json:"written"`
+	SampledOut uint64 `json:"sampled_out"` // over the cap
+	Dropped    uint64 `json:"dropped"`     // the output was too slow
+	Failed     uint64 `json:"failed"`      // the output returned an error
+}
+
+// NewDecisionLog returns a log that writes to out from a goroutine of its own.
+func NewDecisionLog(out io.Writer, o LogOptions) *DecisionLog {
+	if o.PerSecond <= 0 {
+		o.PerSecond = 20
+	}
+	if o.Queue <= 0 {
+		o.Queue = 1024
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	l := &DecisionLog{
+		queue: make(chan record, o.Queue), perSecond: uint32(o.PerSecond),
+		out: out, logger: o.Logger, done: make(chan struct{}),
+	}
+	l.SetPolicy(&Policy{})
+	go l.write()
+	return l
+}
+
+// SetPolicy tells what the indexes in events of p's routes mean.
+func (l *DecisionLog) SetPolicy(p *Policy) {
+	l.add(p, make([]budget, p.rows()*2*reasonCount))
+}
+
+// Observe implements [admission.Observer]. It does not allocate.
+func (l *DecisionLog) Observe(e *admission.Event) {
+	d := &e.Decision
+	reason := int(d.Reason)
+	switch {
+	case d.Verdict == admission.Refuse:
+	case e.Failure != admission.None:
+		reason = int(e.Failure)
+	case d.Shadow != admission.None:
+		reason = reasonCount + int(d.Shadow)
+	default:
+		return
+	}
+	v, found := l.of(e.Request.Route)
+	row := v.rows() - 1
+	if found {
+		row = v.row(e.Request.Route)
+	}
+	if !v.prepared[row*2*reasonCount+reason].spend(endSecond(e), l.perSecond) {
+		l.counts.sampledOut.Add(1)
+		return
+	}
+	var rec record
+	rec.set(e, v.Policy)
+	l.closing.RLock()
+	defer l.closing.RUnlock()
+	if l.closed {
+		l.counts.dropped.Add(1)
+		return
+	}
+	select {
+	case l.queue <- rec:
+	default:
+		l.counts.dropped.Add(1)
+	}
+}
+
+func (l *DecisionLog) write() {
+	defer close(l.done)
+	failing := false
+	for rec := range l.queue {
+		line, err := json.Marshal(rec.line())
+		if err == nil {
+			_, err = l.out.Write(append(line, '\n'))
+		}
+		if err != nil {
+			l.counts.failed.Add(1)
+			if !failing {
+				l.logger.Error("the decision log cannot be written; records are lost until it can", "error", err)
+			}
+			failing = true
+			continue
+		}
+		failing = false
+		l.counts.written.Add(1)
+	}
+}
+
+// Counts returns what became of the records so far.
+func (l *DecisionLog) Counts() LogCounts {
+	c := &l.counts
+	return LogCounts{c.written.Load(), c.sampledOut.Load(), c.dropped.Load(), c.failed.Load()}
+}
+
+// Close writes what is queued and stops. It gives up waiting for the output
+// when ctx ends, and returns its error then. Events observed later are dropped.
+func (l *DecisionLog) Close(ctx context.Context) error {
+	l.closing.Lock()
+	if !l.closed {
+		l.closed = true
+		close(l.queue)
+	}
+	l.closing.Unlock()
+	select {
+	case <-l.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// LogFile is a file that can be moved away while it is written: after that,
+// Reopen goes on in a new file of the old name. It is safe for concurrent use.
+type LogFile struct {
+	path string
+	mu   sync.Mutex
+	file *os.File
+}
+
+// OpenLogFile opens path for appending, creating it readable by its owner only.
+func OpenLogFile(path string) (*LogFile, error) {
+	f := &LogFile{path: path}
+	if err := f.Reopen(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Reopen opens the path again, as after rotation. Where that fails, the file
+// open so far stays in use.
+func (f *LogFile) Reopen() error {
+	file, err := os.OpenFile(f.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	old := f.file
+	f.file = file
+	f.mu.Unlock()
+	if old != nil {
+		return old.Close()
+	}
+	return nil
+}
+
+// Write implements [io.Writer].
+func (f *LogFile) Write(b []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.file.Write(b)
+}
+
+// Close closes the file; nothing may be written after it.
+func (f *LogFile) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.file.Close()
+}

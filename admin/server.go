@@ -1,0 +1,129 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// Options configure [NewServer].
+type Options struct {
+	// Listen is the address; "" means 127.0.0.1:9090. Port 0 takes a free one.
+	Listen string
+	// Hosts are names under which the listener may be addressed besides
+	// localhost and addresses.
+	Hosts []string
+	// Token, if not empty, has to be sent as a bearer token with everything
+	// but /livez and /readyz. An address other than loopback needs one.
+	Token string
+	// Pprof serves the Go profiler under /debug/pprof/.
+	Pprof bool
+
+	Gateway  Gateway      // required
+	Metrics  *Metrics     // required
+	Live     *Live        // required; the server runs it
+	Sections []Section    // shown in the status besides what is always there
+	Logger   *slog.Logger // nil means slog.Default()
+}
+
+// Server is the private listener. Its methods are safe for concurrent use;
+// make one with [NewServer], then [Server.Start] and [Server.Shutdown] it once.
+type Server struct {
+	Options
+	hosts    []string
+	loopback bool
+	registry *prometheus.Registry
+	server   *http.Server
+	listener net.Listener
+	stop     context.CancelFunc // ends streams and Live
+	running  sync.WaitGroup
+}
+
+// NewServer checks o and returns a server that does not listen yet.
+func NewServer(o Options) (*Server, error) {
+	if o.Gateway == nil || o.Metrics == nil || o.Live == nil {
+		return nil, errors.New("admin: Options.Gateway, Metrics and Live are required")
+	}
+	if o.Listen == "" {
+		o.Listen = "127.0.0.1:9090"
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	host, _, err := net.SplitHostPort(o.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("admin.listen: %q is not an address of the form host:port", o.Listen)
+	}
+	s := &Server{Options: o, loopback: isLoopback(host), registry: prometheus.NewRegistry()}
+	if !s.loopback && o.Token == "" {
+		return nil, fmt.Errorf("admin.listen: %s can be reached from other machines; set admin.token, or listen on 127.0.0.1", o.Listen)
+	}
+	for _, h := range o.Hosts {
+		s.hosts = append(s.hosts, strings.ToLower(strings.TrimSuffix(h, ".")))
+	}
+	s.registry.MustRegister(o.Metrics, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.server = &http.Server{
+		Handler:           s.guard(s.routes()),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		IdleTimeout:       60 * time.Second,
+		MaxHeaderBytes:    16 << 10,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ErrorLog:          slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
+	}
+	return s, nil
+}
+
+func isLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Unmap().IsLoopback()
+}
+
+// Start listens and serves until [Server.Shutdown].
+func (s *Server) Start() error {
+	ln, err := net.Listen("tcp", s.Listen)
+	if err != nil {
+		return fmt.Errorf("admin.listen: %w", err)
+	}
+	s.listener = ln
+	s.running.Go(func() {
+		if err := s.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			s.Logger.Error("the admin listener stopped", "error", err)
+		}
+	})
+	s.running.Go(func() { s.Live.Run(s.server.BaseContext(ln)) })
+	return nil
+}
+
+// Addr is the address listened on, after [Server.Start].
+func (s *Server) Addr() string { return s.listener.Addr().String() }
+
+// Shutdown stops listening, ends streams, and lets other answers finish until
+// ctx ends.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.stop()
+	err := s.server.Shutdown(ctx)
+	if err != nil {
+		s.server.Close()
+	}
+	if s.listener != nil {
+		s.running.Wait()
+	}
+	return err
+}
