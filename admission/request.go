@@ -13,19 +13,22 @@ import (
 // used by one goroutine at a time.
 type Request struct {
 	// Facts, set by the transport before the first gate runs.
-	ID       string     // request id, given to client and origin
-	Method   string     // as sent
-	Path     string     // raw path, as sent: not decoded, not cleaned
-	Query    string     // raw query without the question mark
-	Host     string     // authority as sent
-	Header   Header     // header fields as sent
-	Client   netip.Addr // address of the client, behind trusted proxies
-	Received time.Time  // when the last byte of the request's head was read
+	ID     string     // request id, given to client and origin
+	Method string     // as sent
+	Path   string     // raw path, as sent: not decoded, not cleaned
+	Query  string     // raw query without the question mark
+	Host   string     // authority as sent
+	Header Header     // header fields as sent
+	Client netip.Addr // address of the client, behind trusted proxies
+	// ClientCert names the client by its verified certificate; "" without one.
+	ClientCert string
+	Received   time.Time // when the last byte of the request's head was read
 
 	// Findings, set while deciding.
 	Tenant string // on whose behalf; "" until identified
 	Route  *Route // nil: no route matched
 	Class  Class
+	Rule   string // id of the priority rule that chose Class; "" none did
 
 	permits  [maxPermits]Permit
 	reserved int

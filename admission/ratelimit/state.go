@@ -1,0 +1,111 @@
+package ratelimit
+
+import (
+	"time"
+
+	"sluice/admission"
+)
+
+// Source says which bucket a request meets.
+type Source uint8
+
+const (
+	// Unlimited is the zero value: no bucket.
+	Unlimited Source = iota
+	Fresh            // the tenant has no bucket yet; it would get a full one
+	Own              // the tenant's bucket
+	Override         // the tenant's bucket, by an override
+	Overflow         // the bucket that tenants share for want of room
+)
+
+var sourceNames = [...]string{"unlimited", "fresh", "own", "override", "overflow"}
+
+func (s Source) String() string { return sourceNames[s] }
+
+// State is what a request would find at the gate.
+type State struct {
+	Source Source
+	Name   string // of the limit
+	Quota  Quota
+	Cost   int64         // of the request, cut to the burst
+	Tokens float64       // in the bucket
+	Wait   time.Duration // until the request could have its tokens; 0: now
+	Never  bool          // it never could
+}
+
+// Look returns what r would find at the given time, and changes nothing: it is
+// for explaining a decision. Where the table is full, a tenant without a bucket
+// is said to meet the overflow bucket, although Reserve might make room.
+func (g *Gate) Look(now time.Time, r *admission.Request) State {
+	c, limited := g.claim(now, r)
+	if !limited {
+		return State{}
+	}
+	s := State{Name: c.limit.name, Quota: c.quota, Cost: c.cost}
+	var b *bucket
+	s.Source, b = g.find(&c, r.Tenant)
+	s.Tokens = float64(c.quota.Burst)
+	if b != nil {
+		s.Tokens = g.level(&c, b)
+	}
+	switch wait := c.quota.until(float64(c.cost) - s.Tokens); {
+	case c.cost <= 0 || wait == never:
+		s.Never = true
+	default:
+		s.Wait = wait
+	}
+	return s
+}
+
+// find returns the bucket that c would meet; nil for a fresh one.
+func (g *Gate) find(c *claim, tenant string) (Source, *bucket) {
+	if c.own.bucket != nil {
+		return Override, c.own.bucket
+	}
+	i := stripeOf(c.hash)
+	g.stripes[i].Lock()
+	defer g.stripes[i].Unlock()
+	t := c.limit.table
+	if b, ok := t.parts[i].Peek(tenant); ok {
+		return Own, b
+	}
+	if t.live.Load() >= c.policy.most {
+		return Overflow, t.overflow
+	}
+	return Fresh, nil
+}
+
+// level returns the tokens in b as c would find them.
+func (g *Gate) level(c *claim, b *bucket) float64 {
+	s := &g.stripes[b.stripe]
+	s.Lock()
+	defer s.Unlock()
+	return b.level(g.base, max(c.at, b.latest), c.policy.since, c.quota)
+}
+
+// Stats counts what the gate keeps, over all its limits.
+type Stats struct {
+	Buckets    int    // kept now, overrides included
+	Overflowed uint64 // requests that met an overflow bucket
+	Dropped    uint64 // buckets dropped to make room
+}
+
+// Stats returns the gate's counts. Those of limits that a reload removed are
+// gone with them.
+func (g *Gate) Stats() Stats {
+	var s Stats
+	p := g.policy.Load()
+	add := func(l *limit) {
+		if l == nil {
+			return
+		}
+		s.Buckets += int(l.table.live.Load()) + l.buckets() - g.alsoInTable(l)
+		s.Overflowed += l.table.overflowed.Load()
+		s.Dropped += l.table.dropped.Load()
+	}
+	add(p.tenants)
+	for _, l := range p.routes {
+		add(l)
+	}
+	return s
+}
