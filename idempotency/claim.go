@@ -1,0 +1,298 @@
+package idempotency
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"sluice/admission"
+)
+
+// Claim asks the store for the right to execute k, and waits up to the policy's
+// Wait where the same request is running already. The finding says to send the
+// request (then end its Claim), to replay an answer, or to refuse; it is never
+// an error. A ctx that is over ends the waiting early.
+func (g *Gate) Claim(ctx context.Context, k *Keyed) Finding {
+	f := g.claim(ctx, k)
+	switch {
+	case f.Reason == admission.StoreUnavailable:
+		g.stats.refused.Add(1)
+	case f.Claim == nil: // a won claim is counted when it ends
+		g.stats.count(f.Status)
+	}
+	return f
+}
+
+func (g *Gate) claim(ctx context.Context, k *Keyed) Finding {
+	p := patience{wait: k.policy.Wait}
+	for {
+		// Whoever led before may have left the answer here.
+		if f, ok := g.remembered(k); ok {
+			return f
+		}
+		var f Finding
+		decided := true
+		if fl, leads := g.flights.join(k.ids[0], time.Now()); leads {
+			f = g.lead(ctx, k, fl, &p)
+		} else {
+			f, decided = g.follow(ctx, k, fl, &p)
+		}
+		if decided {
+			return f
+		}
+	}
+}
+
+// patience is how long one request is still willing to wait. Its clock starts
+// when there is something to wait for.
+type patience struct {
+	wait  time.Duration
+	until time.Time
+}
+
+func (p *patience) left() time.Duration {
+	if p.until.IsZero() {
+		p.until = time.Now().Add(p.wait)
+	}
+	return time.Until(p.until)
+}
+
+// lead asks the store on behalf of k and of all who follow.
+func (g *Gate) lead(ctx context.Context, k *Keyed, fl *flight, p *patience) (f Finding) {
+	found, err := Reading{}, errPanicked
+	defer func() {
+		if f.Claim != nil {
+			f.Claim.flight = fl
+			fl.executes(f.Claim)
+			return
+		}
+		if ctx.Err() != nil {
+			err = nil // says something about this caller, not about the store
+		}
+		g.flights.finishAsking(fl, found, err)
+	}()
+	f, found, err = g.ask(ctx, k, p)
+	return f
+}
+
+// errPanicked is what followers see of a leader that panicked.
+var errPanicked = errors.New("the store panicked")
+
+// maxTries bounds how often a claim is tried again because what stood in its
+// way went away in between.
+const maxTries = 16
+
+// ask claims k in the store until something is decided: it won, something
+// stands in the way (which is also returned as found), or the store failed.
+func (g *Gate) ask(ctx context.Context, k *Keyed, p *patience) (f Finding, found Reading, err error) {
+	c := g.newClaim(k)
+	pause := g.options.PollFrom
+	for tries := 0; tries < maxTries && ctx.Err() == nil; tries++ {
+		var at place
+		if at, err = g.try(ctx, k, c); err != nil {
+			return g.unchecked(k, c, err), Reading{}, err
+		}
+		found = at.reading
+		switch meet(found.Record, found.Left, k.fingerprint, c.record.Owner) {
+		case mine:
+			c.id, c.name, c.record = k.ids[at.name], g.names.spell(k.ids[at.name]), *found.Record
+			return Finding{Verdict: admission.Admit, Status: StatusFresh, Claim: c}, Reading{}, nil
+		case vacant, lapsed: // it went away in between
+		case running:
+			if !g.pause(ctx, p, &pause) {
+				return inProgress(), found, nil
+			}
+			tries = 0
+		default:
+			g.cache.add(k.ids[at.name], found.Record, found.Left, time.Now())
+			f, _ = g.tell(k, at.name, found)
+			return f, found, nil
+		}
+	}
+	return inProgress(), found, nil
+}
+
+// newClaim draws a new owner for k.
+func (g *Gate) newClaim(k *Keyed) *Claim {
+	now := time.Now()
+	return &Claim{
+		policy: k.policy,
+		id:     k.ids[0],
+		name:   g.names.spell(k.ids[0]),
+		record: Record{
+			State:       InFlight,
+			Owner:       newOwner(1),
+			OnUnknown:   k.policy.OnUnknown,
+			Lease:       k.policy.Lease.Truncate(time.Millisecond),
+			Retention:   k.policy.Retention.Truncate(time.Millisecond),
+			Claimed:     now,
+			Fingerprint: k.fingerprint,
+			Credential:  k.tags[0],
+		},
+	}
+}
+
+// place is what was found, and under which of the names.
+type place struct {
+	name    int
+	reading Reading
+}
+
+// try makes one attempt at claiming c, and returns what is then there: c's own
+// record, somebody else's, or none if it vanished meanwhile.
+func (g *Gate) try(ctx context.Context, k *Keyed, c *Claim) (place, error) {
+	c.until = time.Now().Add(c.record.Lease)
+	found, err := g.storeClaim(ctx, c)
+	switch {
+	case err != nil:
+		return place{}, err
+	case found == nil:
+		found = &Reading{&c.record, c.record.Retention}
+	case found.Record.Owner.same(c.record.Owner):
+		g.stats.recovered.Add(1)
+	default:
+		return g.look(ctx, k, 0, c, *found)
+	}
+	if k.names == 1 {
+		return place{0, *found}, nil
+	}
+	// While the secret is being changed, another gateway may claim under the
+	// other name. Each claims first and looks afterwards, so that at least one
+	// of two sees the other, and yields.
+	other, err := g.storeRead(ctx, g.names.spell(k.ids[1]))
+	if err != nil {
+		return place{}, err
+	}
+	if other.Record == nil {
+		return place{0, *found}, nil
+	}
+	g.withdraw(c.name, c.record.Owner)
+	c.record.Owner = newOwner(1) // the withdrawal may still be under way
+	return g.look(ctx, k, 1, c, other)
+}
+
+// look finds out more about a record in c's way: whether its lease is over, and
+// what then becomes of it, is for the store to say.
+func (g *Gate) look(ctx context.Context, k *Keyed, name int, c *Claim, r Reading) (place, error) {
+	if r.Record.State != InFlight || r.Record.Fingerprint != k.fingerprint {
+		return place{name, r}, nil
+	}
+	mine := c.record
+	mine.Credential = k.tags[name]
+	next := successor(r.Record, mine)
+	now, err := g.storeLapse(ctx, g.names.spell(k.ids[name]), r.Record.Owner, next)
+	if err == nil && now.Record != nil && now.Record.State == next.State && now.Record.Owner.same(next.Owner) {
+		if next.State == InDoubt {
+			g.stats.lapsed.Add(1)
+		} else {
+			g.stats.takenOver.Add(1)
+		}
+	}
+	return place{name, now}, err
+}
+
+// pause waits before the next look at a request that runs on another gateway.
+// It reports false when there is no time, or no room, to wait.
+func (g *Gate) pause(ctx context.Context, p *patience, pause *time.Duration) bool {
+	left := p.left()
+	if left <= 0 || !g.enterWait() {
+		return false
+	}
+	d := time.Duration(float64(*pause) * (0.5 + rand.Float64()))
+	*pause = min(*pause*3/2, g.options.PollTo)
+	start := time.Now()
+	t := time.NewTimer(min(d, left))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	g.leaveWait(start)
+	return ctx.Err() == nil
+}
+
+// follow waits for the leader fl. It is not decided when k has to ask for
+// itself after all.
+func (g *Gate) follow(ctx context.Context, k *Keyed, fl *flight, p *patience) (f Finding, decided bool) {
+	if !fl.follow(g.options.MaxWaitersPerKey) {
+		g.stats.waitersUp.Add(1)
+		return inProgress(), true
+	}
+	defer fl.unfollow()
+	if !g.enterWait() {
+		return inProgress(), true
+	}
+	defer g.leaveWait(time.Now())
+
+	left := p.left() // starts the clock
+	select {         // bounded by the store's time-outs and the leader's own patience
+	case <-fl.asked:
+	case <-ctx.Done():
+		return inProgress(), true
+	}
+	switch {
+	case fl.err != nil:
+		if !k.policy.PassUnchecked {
+			return storeUnavailable(), true
+		}
+		return Finding{}, false
+	case fl.won == nil:
+		return g.heed(k, fl.found, p)
+	case fl.won.record.Fingerprint != k.fingerprint:
+		return Finding{Reason: admission.KeyReused, Status: StatusReused}, true
+	}
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-fl.ended:
+		return g.heed(k, Reading{fl.result, k.policy.Retention}, p)
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return inProgress(), true
+}
+
+// heed judges what a leader found or left behind.
+func (g *Gate) heed(k *Keyed, r Reading, p *patience) (Finding, bool) {
+	switch meet(r.Record, r.Left, k.fingerprint, Owner{}) {
+	case vacant, lapsed:
+		return Finding{}, false
+	case running:
+		if p.left() > 0 {
+			return Finding{}, false
+		}
+	}
+	return g.tell(k, 0, r)
+}
+
+// unchecked decides about a request whose key could not be claimed because of
+// err.
+func (g *Gate) unchecked(k *Keyed, c *Claim, err error) Finding {
+	if k.policy.PassUnchecked {
+		// If the claim was written after all, or can be when the store is
+		// back, the answer is not lost to later repetitions.
+		c.bypassed = true
+		return Finding{Verdict: admission.Admit, Status: StatusBypassed, Claim: c}
+	}
+	if !errors.Is(err, ErrFull) && !errors.Is(err, ErrCorrupt) {
+		g.withdraw(c.name, c.record.Owner)
+	}
+	return storeUnavailable()
+}
+
+// enterWait counts a waiting request in, unless too many wait.
+func (g *Gate) enterWait() bool {
+	if g.waiters.Add(1) > int64(g.options.MaxWaiters) {
+		g.waiters.Add(-1)
+		g.stats.waitersUp.Add(1)
+		return false
+	}
+	return true
+}
+
+func (g *Gate) leaveWait(start time.Time) {
+	g.waiters.Add(-1)
+	g.stats.waited.Add(1)
+	g.stats.waitTime.Add(int64(time.Since(start)))
+}

@@ -1,0 +1,3 @@
+package idempotency
+
+const maxBody = 64 << 20
