@@ -1,0 +1,200 @@
+// Package config reads Sluice's configuration: one strict YAML file into plain
+// structs with units and defaults.
+//
+// [Load] reads a file and [Parse] a text. Both return either a [Config] in
+// which every default is filled in, or [Problems]: everything that is wrong, at
+// once, each as file:line:column: path: what is wrong, what would be right. A
+// config that loads may still carry warnings, in Config.Source: settings that
+// are allowed but probably not meant.
+//
+// The structs are described once, by their field tags and comments: decoding,
+// the JSON schema for editors (config.schema.json), [Config.Effective] and
+// [Diff] all read that one description, by package [sluice/config/strict].
+// Quantities and secrets are the types of package [sluice/config/value].
+//
+// Reading a config touches nothing but the file itself, the environment
+// variables and the files that it names in ${…}. Whether certificates load and
+// ports are free is for the gateway to find out.
+package config
+
+import (
+	"sluice/config/strict"
+	"sluice/config/value"
+)
+
+// Problem and Problems are what is wrong with a file; see [strict.Problems].
+type (
+	Problem  = strict.Problem
+	Problems = strict.Problems
+)
+
+// Config is a whole configuration, with every default filled in. It is
+// immutable once loaded, and safe to read from any goroutine.
+type Config struct {
+	// Version of the file format.
+	Version int `yaml:"version" required:"true" min:"1" max:"1" example:"1"`
+
+	// Address that clients connect to, as host:port. Port 0 takes a free one.
+	Listen Address `yaml:"listen" default:"127.0.0.1:8080" restart:"true" aka:"address,addr,bind,port"`
+	// The private listener: health, metrics, status, reload.
+	Admin Admin `yaml:"admin"`
+	// TLS towards clients. Absent: plain HTTP.
+	TLS *TLS `yaml:"tls" aka:"ssl,https"`
+	// What one client may ask of the gateway.
+	Limits Limits `yaml:"limits"`
+	// Addresses of proxies in front, as CIDR or IP. Only what they say about the
+	// client's address is believed.
+	TrustedProxies []Network `yaml:"trusted_proxies" max:"1000"`
+	// What the origin is told about the way a request came.
+	Forwarding Forwarding `yaml:"forwarding"`
+	// Whether answers carry the RateLimit and RateLimit-Policy fields, and in
+	// which version of their syntax.
+	RateLimitHeaders RateLimitHeaders `yaml:"ratelimit_headers" default:"draft-11"`
+
+	// The API behind the gateway.
+	Origin Origin `yaml:"origin" required:"true" example:"{url: http://127.0.0.1:3000}" aka:"upstream,backend,upstreams,backends,target,origins"`
+
+	// On whose behalf requests come, and how many each tenant may send.
+	Tenants Tenants `yaml:"tenants" aka:"customers,clients,users,consumers"`
+
+	// How much requests matter: most important first.
+	Classes []Class `yaml:"classes" default:"[{name: critical}, {name: standard}, {name: bulk}]" min:"1" max:"16" aka:"tiers,levels,priorities"`
+	// Lets clients name the class of a request. Absent: they can't.
+	ClassHeader *ClassHeader `yaml:"class_header"`
+	// Rules that give a request its class, whatever its route. The first that
+	// matches wins; where none does, the route's class holds.
+	Priority []PriorityRule `yaml:"priority" max:"1000"`
+
+	// Which requests are guarded, and how. The first that matches wins.
+	Routes []Route `yaml:"routes" max:"10000" aka:"rules,endpoints,paths"`
+	// What happens to requests that no route matches.
+	Unmatched Unmatched `yaml:"unmatched" default:"forward"`
+
+	// How the gateway stops.
+	Shutdown Shutdown `yaml:"shutdown"`
+	// How the gateway notices a changed file.
+	Reload Reload `yaml:"reload"`
+	// What the gateway says about itself, on standard error.
+	Log Log `yaml:"log" aka:"logging,logger"`
+	// What the gateway says about the requests that it refuses.
+	DecisionLog DecisionLog `yaml:"decision_log" aka:"accesslog,audit,auditlog"`
+	// What the metrics tell apart.
+	Metrics Metrics `yaml:"metrics"`
+
+	// Source says where this config came from. It takes no part in comparisons.
+	Source Source `yaml:"-"`
+}
+
+// Source is where a config came from.
+type Source struct {
+	// File is the name that the config was loaded by.
+	File string
+	// Hash identifies the text: the first twelve hex digits of its SHA-256. It
+	// does not cover the files and variables that the text names.
+	Hash string
+	// Files lists the files read for ${file:path}: they may change, too.
+	Files []string
+	// Lines gives the line of each path that the file writes, such as "tenants",
+	// "routes[2]" or "routes[2].match.path". API keys are left out.
+	Lines map[string]int
+	// Warnings are settings that are allowed but probably not meant.
+	Warnings Problems
+}
+
+// Admin is the private listener.
+type Admin struct {
+	// Address of the private listener, as host:port. Keep it off public networks.
+	Listen Address `yaml:"listen" default:"127.0.0.1:9090" restart:"true" aka:"address,addr,bind,port"`
+	// Serve Go's profiler under /debug/pprof/.
+	Pprof bool `yaml:"pprof" default:"false" restart:"true"`
+}
+
+// TLS is how clients are spoken to. The files are read again when they change.
+type TLS struct {
+	// PEM file with the certificate and its chain. Relative to the config file.
+	Cert Path `yaml:"cert" required:"true" example:"/etc/sluice/tls.crt" aka:"certificate,certfile"`
+	// PEM file with the certificate's private key.
+	Key Path `yaml:"key" required:"true" example:"/etc/sluice/tls.key" aka:"privatekey,keyfile"`
+	// PEM file with the authorities that sign client certificates.
+	ClientCA Path `yaml:"client_ca" aka:"ca"`
+	// Whether clients are asked for a certificate, and whether they need one.
+	ClientAuth ClientAuth `yaml:"client_auth" default:"none"`
+	// Oldest version of TLS that is spoken.
+	MinVersion TLSVersion `yaml:"min_version" default:"1.2"`
+}
+
+// Limits bound what one client may ask of the gateway.
+type Limits struct {
+	// Largest request body; above it 413.
+	MaxBody value.Size `yaml:"max_body" default:"1MiB" min:"0B" max:"1TiB"`
+	// Largest block of request header fields; above it 431.
+	MaxHeaders value.Size `yaml:"max_headers" default:"16KiB" min:"1KiB" max:"1MiB" restart:"true"`
+	// Longest request target (path and query); above it 414.
+	MaxTarget value.Size `yaml:"max_target" default:"8KiB" min:"64B" max:"1MiB" restart:"true"`
+	// Time for a request's head to arrive; above it 408.
+	HeaderTimeout value.Duration `yaml:"header_timeout" default:"10s" min:"10ms" restart:"true"`
+	// Time for a request's body to arrive; above it 408.
+	BodyTimeout value.Duration `yaml:"body_timeout" default:"30s" min:"10ms"`
+	// Time that a connection may stay open between two requests.
+	IdleTimeout value.Duration `yaml:"idle_timeout" default:"75s" min:"10ms" restart:"true"`
+	// Time for an answer to be taken by the client.
+	WriteTimeout value.Duration `yaml:"write_timeout" default:"30s" min:"10ms" restart:"true"`
+	// Most connections held at once; further ones get 503.
+	MaxConnections int `yaml:"max_connections" default:"10000" min:"1" max:"10000000" restart:"true"`
+	// Most connections held at once from one client address. 0: no limit.
+	MaxConnectionsPerClient int `yaml:"max_connections_per_client" default:"0" min:"0" max:"10000000" restart:"true"`
+	// Largest answer of the origin that is held in memory; above it 502.
+	MaxResponse value.Size `yaml:"max_response" default:"32MiB" min:"1KiB" max:"1TiB"`
+}
+
+// Forwarding is what the origin is told about the way a request came.
+type Forwarding struct {
+	// Send X-Forwarded-For, X-Forwarded-Proto and X-Forwarded-Host.
+	XForwarded bool `yaml:"x_forwarded" default:"true"`
+	// Send Forwarded (RFC 7239).
+	Forwarded bool `yaml:"forwarded" default:"false"`
+	// Name of this gateway in Via. Give each gateway in a chain its own: a
+	// request that has passed through this name before is refused as a loop.
+	Via Token `yaml:"via" default:"sluice"`
+}
+
+// Shutdown is how the gateway stops.
+type Shutdown struct {
+	// Time between failing readiness and closing the listener, for load
+	// balancers to notice.
+	Drain value.Duration `yaml:"drain" default:"5s" min:"0s" max:"1h"`
+	// Time for running requests to finish after that.
+	Timeout value.Duration `yaml:"timeout" default:"30s" min:"0s" max:"24h"`
+}
+
+// Reload is how the gateway notices a changed file. SIGHUP and POST /reload on
+// the admin listener always work.
+type Reload struct {
+	// How often the content of the files is compared. 0s: never.
+	Watch value.Duration `yaml:"watch" default:"2s" min:"0s" max:"24h"`
+}
+
+// Log is what the gateway says about itself.
+type Log struct {
+	// Least important level that is written.
+	Level LogLevel `yaml:"level" default:"info"`
+	// One line of key=value, or one JSON object, for each record.
+	Format LogFormat `yaml:"format" default:"text"`
+}
+
+// DecisionLog is what the gateway says about the requests that it refuses: one
+// JSON object a line, written off the request path. What does not fit is
+// dropped and counted.
+type DecisionLog struct {
+	// off, stdout, stderr, or a file to append to, written with a slash.
+	Output Output `yaml:"output" default:"off" aka:"file,path"`
+	// Most refusals written each second; the rest are counted.
+	RefusalsPerSecond int `yaml:"refusals_per_second" default:"100" min:"1" max:"1000000"`
+}
+
+// Metrics is what the metrics tell apart.
+type Metrics struct {
+	// How many of the busiest tenants get series of their own; the rest share
+	// one.
+	Tenants int `yaml:"tenants" default:"20" min:"0" max:"1000"`
+}
