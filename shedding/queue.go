@@ -1,0 +1,316 @@
+package shedding
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/admission"
+)
+
+const (
+	// refresh is how often, in seconds, the law is run while requests come.
+	refresh = 0.02
+	// pace is the time constant, in seconds, of the rates that the law goes by.
+	pace = 10
+	// pledgePace is that of the rates which bound promises.
+	pledgePace = 60
+	// pledgeFactor is how many promises may be made for each request that
+	// there is room for. "As long again" spreads returns over more than twice
+	// the time in which they were refused.
+	pledgeFactor = 2
+)
+
+// queue is one queue behind the origin. Decisions read what the law last
+// published, without a lock; the law runs under one.
+type queue struct {
+	opts  QueueOptions
+	gate  *Gate
+	limit float64
+
+	log     *admissions
+	demand  *demand
+	classes []class
+	draws   atomic.Uint64
+	due     atomicFloat // when the law is to be run again
+
+	mu      sync.Mutex
+	signals []*signal
+	ran     float64 // when the law was
+	strain  float64
+	wait    Value
+	rateCap float64
+	closed  bool
+	worst   int // signal that the strain comes from; -1 none
+	fresh   []float64
+	back    []float64
+	offered []float64
+	turned  uint64 // times a class began or ceased to be refused
+}
+
+// class is what a queue knows of one class.
+type class struct {
+	// Published by the law.
+	share  atomicFloat // of newcomers admitted
+	back   atomicFloat // of returners admitted
+	level  atomicFloat // demand up to which a tenant is admitted
+	pledge atomicFloat // demand up to which a tenant is promised something
+	again  atomicFloat // seconds before jitter after which to come back
+	reason atomic.Uint32
+
+	// Counted by decisions.
+	count  counts
+	spread spread
+
+	// The law's own.
+	seen        counted
+	offered     float64 // newcomers and returners per second
+	offeredLong float64
+	admitted    float64 // per second
+	since       float64 // when the class was last fully open
+	refusing    bool
+}
+
+// counts are running totals of requests.
+type counts struct {
+	fresh    atomic.Uint64 // newcomers
+	admitted atomic.Uint64 // of them
+	back     atomic.Uint64 // requests that came back when told
+	kept     atomic.Uint64 // of them, admitted
+	early    atomic.Uint64 // came back before their time
+	refused  atomic.Uint64
+	shadow   atomic.Uint64 // would have been refused, and passed
+	returned atomic.Uint64 // admissions given back
+	promised atomic.Uint64
+}
+
+type counted struct{ offered, admitted uint64 }
+
+// atomicFloat is a float64 that is read and written whole.
+type atomicFloat struct{ bits atomic.Uint64 }
+
+func (f *atomicFloat) Load() float64   { return math.Float64frombits(f.bits.Load()) }
+func (f *atomicFloat) Store(v float64) { f.bits.Store(math.Float64bits(v)) }
+
+func newQueue(g *Gate, o QueueOptions, tenants int, now float64) *queue {
+	limit := o.MaxUsefulAge.Seconds()
+	q := &queue{
+		opts:    o,
+		gate:    g,
+		limit:   limit,
+		log:     newAdmissions(now, limit),
+		demand:  newDemand(tenants, demandMemory(limit)),
+		classes: make([]class, len(o.Bands)),
+		fresh:   make([]float64, len(o.Bands)),
+		back:    make([]float64, len(o.Bands)),
+		offered: make([]float64, len(o.Bands)),
+		ran:     now,
+	}
+	for _, s := range o.Signals {
+		q.signals = append(q.signals, newSignal(s, q.log, now))
+	}
+	for i := range q.classes {
+		q.classes[i].since = now
+	}
+	q.run(now)
+	return q
+}
+
+// demandMemory is how long a tenant's demand is remembered: on the time scale
+// on which the queue fills.
+func demandMemory(limit float64) float64 { return min(max(limit/4, 10), 900) }
+
+// tick runs the law if it is due, and returns the time on the time line.
+func (q *queue) tick(now time.Time) float64 {
+	t := q.gate.line.at(now)
+	if t >= q.due.Load() && q.mu.TryLock() {
+		q.run(t)
+		q.mu.Unlock()
+	}
+	return t
+}
+
+// run is the law: from the signals and the log to what each class gets. It is
+// called with q.mu held.
+func (q *queue) run(t float64) {
+	d := max(0, t-q.ran)
+	q.ran = max(q.ran, t)
+	q.log.roll(t)
+	q.judge(t)
+	for i := range q.classes {
+		q.classes[i].measure(d, demandMemory(q.limit))
+		q.offered[i] = q.classes[i].offered
+	}
+	shares(q.opts.Bands, q.strain, q.fresh, q.back)
+	if q.closed {
+		for i, b := range q.opts.Bands {
+			q.fresh[i] = min(q.fresh[i], max(b.MinAdmit, probe))
+			q.back[i] = q.fresh[i]
+		}
+	}
+	if q.rateCap > 0 {
+		capShares(q.opts.Bands, q.rateCap, q.offered, q.fresh)
+	}
+	for i := range q.classes {
+		q.publish(i, t)
+	}
+	q.due.Store(t + refresh)
+}
+
+// judge asks every signal; the worst counts.
+func (q *queue) judge(t float64) {
+	q.strain, q.wait, q.rateCap, q.closed, q.worst = 0, Value{}, 0, false, -1
+	for i, s := range q.signals {
+		v := s.say(t)
+		q.closed = q.closed || v.closed
+		if v.rate > 0 && (q.rateCap == 0 || v.rate < q.rateCap) {
+			q.rateCap = v.rate
+		}
+		strain := -1.0
+		if v.wait.known {
+			strain = v.wait.v / q.limit
+			if !q.wait.known || v.wait.v > q.wait.v {
+				q.wait = v.wait
+			}
+		} else if v.depth.v > countable {
+			// A backlog of which nothing else is known yet: the least
+			// important class waits until the rate was measured.
+			strain = q.opts.Bands[len(q.opts.Bands)-1].middle()
+		}
+		if v.depth.known && q.opts.MaxDepth > 0 {
+			strain = max(strain, v.depth.v/q.opts.MaxDepth)
+		}
+		if strain >= 0 && (q.worst < 0 || strain > q.strain) {
+			q.strain, q.worst = strain, i
+		}
+	}
+}
+
+// measure follows the class's rates over the d seconds since the last run.
+func (c *class) measure(d, memory float64) {
+	if d <= 0 {
+		return
+	}
+	seen := counted{
+		offered:  c.count.fresh.Load() + c.count.back.Load(),
+		admitted: c.count.admitted.Load() + c.count.kept.Load() + c.count.shadow.Load(),
+	}
+	offered := float64(seen.offered-c.seen.offered) / d
+	admitted := float64(seen.admitted-c.seen.admitted) / d
+	c.seen = seen
+	w := 1 - math.Exp(-d/pace)
+	c.offered += w * (offered - c.offered)
+	c.admitted += w * (admitted - c.admitted)
+	c.offeredLong += (1 - math.Exp(-d/pledgePace)) * (offered - c.offeredLong)
+	c.spread.roll(d, memory)
+}
+
+// publish tells decisions what class i gets.
+func (q *queue) publish(i int, t float64) {
+	c := &q.classes[i]
+	p := q.fresh[i]
+	if p > 0.95 {
+		c.since = t
+	}
+	if refusing := p < 1; refusing != c.refusing {
+		c.refusing = refusing
+		q.turned++
+	}
+	reason := q.opts.Bands[i].Action.reason()
+	if q.closed {
+		reason = admission.SignalLost
+	}
+	c.share.Store(p)
+	c.back.Store(q.back[i])
+	c.level.Store(float64(c.spread.level(p)))
+	c.pledge.Store(float64(c.spread.level(p + q.pledges(i))))
+	c.again.Store(q.comeBack(i, t))
+	c.reason.Store(uint32(reason))
+}
+
+// pledges is the share of class i's requests to which something may be
+// promised without promising away what is due to the classes above.
+func (q *queue) pledges(i int) float64 {
+	c := &q.classes[i]
+	if q.worst < 0 || c.offered <= 0 {
+		return 1
+	}
+	e := q.signals[q.worst].est
+	if e.rate <= 0 {
+		return 1
+	}
+	room := e.rate - e.foreign
+	for j := range i {
+		room -= q.classes[j].offeredLong
+	}
+	return pledgeFactor * max(room, 0.1*e.rate) / c.offered
+}
+
+// comeBack is when a request of class i refused at t should return, before
+// jitter: when the backlog will have drained to the middle of the class's
+// band, but not before the class has been refused for as long again.
+func (q *queue) comeBack(i int, t float64) float64 {
+	elapsed := t - q.classes[i].since
+	drain := 0.0
+	if q.worst >= 0 {
+		e := q.signals[q.worst].est
+		mid := q.opts.Bands[i].middle()
+		if e.rate > 0 && e.have {
+			target := mid * q.limit * e.rate
+			if q.opts.MaxDepth > 0 {
+				target = min(target, mid*q.opts.MaxDepth)
+			}
+			net := e.rate - e.foreign
+			for j := range q.classes {
+				net -= q.classes[j].admitted
+			}
+			drain = (e.backlog(t)-target)/max(net, 0.05*e.rate) + e.stall
+		} else if e.blind.known {
+			drain = e.blind.v - mid*q.limit
+		}
+	}
+	return min(max(drain, elapsed, 1), q.gate.maxRetry/1.5)
+}
+
+// adopt takes over what a queue of the same name has learned under another
+// policy.
+func (q *queue) adopt(old *queue, t float64) {
+	old.mu.Lock()
+	defer old.mu.Unlock()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	old.run(t)
+	q.log.adopt(old.log, t)
+	if q.limit == old.limit && q.demand.mask == old.demand.mask {
+		q.demand = old.demand
+	}
+	for _, s := range q.signals {
+		for _, o := range old.signals {
+			if s.opts.Name == o.opts.Name {
+				s.adopt(o)
+			}
+		}
+	}
+	for i := range min(len(q.classes), len(old.classes)) {
+		q.classes[i].adopt(&old.classes[i])
+	}
+	q.turned = old.turned
+	q.run(t)
+}
+
+func (c *class) adopt(old *class) {
+	c.count.adopt(&old.count)
+	c.seen, c.offered, c.offeredLong, c.admitted = old.seen, old.offered, old.offeredLong, old.admitted
+	c.since, c.refusing = old.since, old.refusing
+	c.spread.bins, c.spread.total = old.spread.bins, old.spread.total
+}
+
+func (n *counts) adopt(old *counts) {
+	for _, p := range [][2]*atomic.Uint64{
+		{&n.fresh, &old.fresh}, {&n.admitted, &old.admitted}, {&n.back, &old.back}, {&n.kept, &old.kept},
+		{&n.early, &old.early}, {&n.refused, &old.refused}, {&n.shadow, &old.shadow}, {&n.promised, &old.promised}, {&n.returned, &old.returned},
+	} {
+		p[0].Store(p[1].Load())
+	}
+}

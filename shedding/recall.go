@@ -1,0 +1,123 @@
+package shedding
+
+import (
+	"math/bits"
+	"time"
+
+	"sluice/admission"
+)
+
+// standing is how a request relates to the promises that were made.
+type standing uint8
+
+const (
+	stranger standing = iota // nothing was promised to it, or that was used
+	early                    // it came back before its time
+	due                      // it came back when told
+)
+
+// recall finds the promise that was made to r, by its ticket or by its
+// idempotency key.
+func (g *Gate) recall(now time.Time, r *admission.Request, tenant uint64) (admission.Promise, standing) {
+	p, ok := g.promiseOf(now, r, tenant)
+	if !ok || !now.Before(p.Lapse) {
+		return admission.Promise{}, stranger
+	}
+	if _, used := g.uses.get(p.ID, seconds(now)); used {
+		return admission.Promise{}, stranger
+	}
+	if now.Before(p.NotBefore) {
+		return p, early
+	}
+	return p, due
+}
+
+func (g *Gate) promiseOf(now time.Time, r *admission.Request, tenant uint64) (admission.Promise, bool) {
+	if r.Header == nil {
+		return admission.Promise{}, false
+	}
+	if g.tickets != nil {
+		if v, n := r.Header.Get(TicketHeader); n == 1 {
+			if p, ok := g.tickets.read(v, r); ok {
+				return p, true
+			}
+		}
+	}
+	if g.promises.empty(seconds(now)) {
+		return admission.Promise{}, false
+	}
+	key, n := r.Header.Get(g.header)
+	if n != 1 || key == "" {
+		return admission.Promise{}, false
+	}
+	e, ok := g.promises.get(g.keyID(key, r, tenant), seconds(now))
+	if !ok {
+		return admission.Promise{}, false
+	}
+	p := admission.Promise{NotBefore: time.Unix(int64(e.from), 0), Lapse: time.Unix(int64(e.until), 0), ID: e.value}
+	if g.tickets != nil {
+		p.Signer = g.tickets
+	}
+	return p, true
+}
+
+// remember keeps a promise by the request's idempotency key, if it has one.
+func (g *Gate) remember(now time.Time, r *admission.Request, p admission.Promise, tenant uint64) bool {
+	if r.Header == nil {
+		return false
+	}
+	key, n := r.Header.Get(g.header)
+	if n != 1 || key == "" {
+		return false
+	}
+	return g.promises.put(span{id: g.keyID(key, r, tenant), value: p.ID, from: seconds(p.NotBefore), until: seconds(p.Lapse)}, seconds(now), true)
+}
+
+// use marks a promise as used and reports whether it was not yet.
+func (g *Gate) use(now time.Time, p admission.Promise) bool {
+	return g.uses.put(span{id: p.ID, until: seconds(p.Lapse)}, seconds(now), false)
+}
+
+// newID returns an id that no other promise has.
+func (g *Gate) newID() uint64 {
+	for {
+		if id := mix(g.ids.Add(1) ^ g.seed); id != 0 {
+			return id
+		}
+	}
+}
+
+// keyID is what a promise to the request is found by.
+func (g *Gate) keyID(key string, r *admission.Request, tenant uint64) uint64 {
+	return hashString(hashString(tenant, r.Route.ID), key)
+}
+
+func seconds(t time.Time) uint32 { return uint32(t.Unix()) }
+
+// hashString hashes s with a secret seed by folded multiplication, the
+// construction of wyhash (Wang Yi, 2019).
+func hashString(seed uint64, s string) uint64 {
+	const k0, k1 = 0xa0761d6478bd642f, 0xe7037ed1a0b428db
+	h := seed ^ k0
+	n := uint64(len(s))
+	for len(s) >= 8 {
+		h = fold(h^eight(s), k1)
+		s = s[8:]
+	}
+	var tail uint64
+	for i := range len(s) {
+		tail |= uint64(s[i]) << (8 * i)
+	}
+	return fold(fold(h^tail, k1)^n, k0)
+}
+
+func eight(s string) uint64 {
+	_ = s[7]
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+}
+
+func fold(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a, b)
+	return hi ^ lo
+}

@@ -1,0 +1,132 @@
+package shedding
+
+import (
+	"math"
+	"time"
+
+	"sluice/admission"
+)
+
+// A permit's Amount is the request's class, and whether it came back when
+// told; its Key is then the promise's id, and otherwise the tenant's hash.
+const (
+	permitClass = 0xff
+	permitBack  = 0x100
+)
+
+// minGrace is the least number of seconds for which a promise can be redeemed
+// once it is due.
+const minGrace = 60
+
+var _ admission.Gate = (*Gate)(nil)
+
+// reserve decides for one request.
+func (q *queue) reserve(now time.Time, r *admission.Request, d *admission.Decision) (admission.Permit, admission.Refusal) {
+	t := q.tick(now)
+	c, g := &q.classes[r.Class], q.gate
+	tenant := hashString(g.seed+uint64(r.Class), r.Tenant)
+	demand := q.demand.add(tenant, t)
+	open := c.share.Load() >= 1
+
+	promise, standing := g.recall(now, r, tenant)
+	if standing == early && !open {
+		// Neither better nor worse off than by waiting.
+		c.count.early.Add(1)
+		return q.refuse(now, r, d, admission.Permit{}, promise)
+	}
+	if standing != stranger && g.use(now, promise) {
+		permit := admission.Permit{Gate: g, Ref: q, Amount: int64(r.Class) | permitBack, Key: promise.ID}
+		c.count.back.Add(1)
+		if open || float64(q.draw()) < c.back.Load() {
+			c.count.kept.Add(1)
+			q.log.add(1)
+			return permit, admission.Refusal{}
+		}
+		return q.refuse(now, r, d, permit, q.pledge(now, r, c, tenant))
+	}
+
+	permit := admission.Permit{Gate: g, Ref: q, Amount: int64(r.Class), Key: tenant}
+	c.count.fresh.Add(1)
+	c.spread.add(demand)
+	// A tenant's requests are spread over its demand; what is below the water
+	// level is admitted. A tenant whose demand is below it is safe.
+	height := float64(q.draw() * demand)
+	if open || height < c.level.Load() {
+		c.count.admitted.Add(1)
+		q.log.add(1)
+		return permit, admission.Refusal{}
+	}
+	if height < c.pledge.Load() {
+		promise = q.pledge(now, r, c, tenant)
+	} else {
+		promise = admission.Promise{NotBefore: now.Add(q.comeBackIn(c))}
+	}
+	return q.refuse(now, r, d, permit, promise)
+}
+
+// refuse refuses r until the promise falls due, or where the policy is not
+// enforced counts what it would have done and lets r pass.
+func (q *queue) refuse(now time.Time, r *admission.Request, d *admission.Decision, p admission.Permit, promise admission.Promise) (admission.Permit, admission.Refusal) {
+	c, band := &q.classes[r.Class], &q.opts.Bands[r.Class]
+	f := admission.Refusal{
+		Reason:     admission.Reason(c.reason.Load()),
+		Status:     band.Status,
+		RetryAfter: max(promise.NotBefore.Sub(now), time.Second),
+	}
+	if q.opts.Mode == admission.Shadow || band.Mode == admission.Shadow || r.Route.Mode == admission.Shadow {
+		f.Mode = admission.Shadow
+		c.count.shadow.Add(1)
+		q.log.add(1)
+		p.Gate, p.Ref = q.gate, q
+		return p, f
+	}
+	c.count.refused.Add(1)
+	if promise.ID != 0 {
+		d.Promise = promise
+	}
+	return admission.Permit{}, f
+}
+
+// pledge promises r that it gets in if it comes back when told.
+func (q *queue) pledge(now time.Time, r *admission.Request, c *class, tenant uint64) admission.Promise {
+	wait := q.comeBackIn(c)
+	notBefore := now.Truncate(time.Second).Add(wait)
+	p := admission.Promise{
+		NotBefore: notBefore,
+		Lapse:     notBefore.Add(max(wait, minGrace*time.Second)),
+		ID:        q.gate.newID(),
+	}
+	if t := q.gate.tickets; t != nil {
+		p.Signer = t
+	}
+	if !q.gate.remember(now, r, p, tenant) && p.Signer == nil {
+		return admission.Promise{NotBefore: notBefore} // nobody would know it again
+	}
+	c.count.promised.Add(1)
+	return p
+}
+
+// comeBackIn draws how long a request refused now should stay away, in whole
+// seconds.
+func (q *queue) comeBackIn(c *class) time.Duration {
+	s := c.again.Load() * (1 + 0.5*float64(q.draw()))
+	return time.Duration(math.Ceil(min(max(s, 1), q.gate.maxRetry))) * time.Second
+}
+
+// giveBack undoes an admission.
+func (q *queue) giveBack(now time.Time, p admission.Permit) {
+	c := &q.classes[p.Amount&permitClass]
+	q.log.add(-1)
+	c.count.returned.Add(1)
+	if p.Amount&permitBack != 0 {
+		q.gate.uses.remove(p.Key)
+	} else {
+		q.demand.take(p.Key, q.gate.line.at(now))
+	}
+}
+
+// draw returns the next number, from 0 up to but not 1, of a fixed sequence
+// that looks random: requests and clock given, decisions repeat exactly.
+func (q *queue) draw() float32 {
+	return float32(mix(q.gate.seed+q.draws.Add(1))>>40) / (1 << 24)
+}
