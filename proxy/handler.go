@@ -1,0 +1,207 @@
+package proxy
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"sluice/admission"
+)
+
+// handle is fasthttp's handler: it serves the request whose head the
+// connection has read.
+func (s *Server) handle(ctx *fasthttp.RequestCtx) {
+	c := ctx.Conn().(*conn)
+	x := c.x
+	x.serve(s)
+	if !x.keep {
+		ctx.SetConnectionClose()
+		c.x = nil
+		x.release()
+		return
+	}
+	x.reset()
+}
+
+// serve leads one request the whole way: facts, decision, origin, answer, and
+// the report at the end. It answers exactly once.
+func (x *exchange) serve(s *Server) {
+	x.policy = s.policy.Load()
+	x.keep = !x.head.close && !s.draining.Load()
+	x.event.Request = &x.request
+	x.fromTrusted = x.trusted()
+	s.Counters.Received.Add(1)
+	s.Counters.Pending.Add(1)
+	defer x.finish(s)
+
+	if v := x.violation; v.is() {
+		x.keep = false
+		x.request.ID = x.requestID()
+		x.refuse(v)
+		return
+	}
+	x.facts()
+	if x.looped() {
+		x.refuse(violation{reason: admission.LoopDetected})
+		return
+	}
+
+	ctl := x.policy.Controller
+	if f := ctl.Classify(&x.request); f.Is() {
+		x.decision.Refuse(f)
+		x.answerProblem()
+		return
+	}
+	rp := x.policy.route(x.request.Route)
+	if rp.MaxBody > 0 && x.head.contentLength > rp.MaxBody {
+		x.refuse(violation{reason: admission.TooLarge})
+		return
+	}
+
+	// A body that is buffered is read before anything is reserved, so that a
+	// slow client holds no permit. A client that asks before it sends gets its
+	// decision first; a stream has to.
+	decideFirst := (rp.Stream || x.body.expected) && !x.body.arrived()
+	if !decideFirst {
+		if v := x.readBody(rp); v.is() {
+			x.refuse(v)
+			return
+		}
+	}
+	ctl.Admit(time.Now(), &x.request, &x.decision)
+	x.event.Decided = x.since()
+	if x.decision.Verdict != admission.Admit {
+		x.answerProblem()
+		return
+	}
+	if decideFirst && !rp.Stream {
+		if v := x.readBody(rp); v.is() {
+			ctl.GiveBack(time.Now(), &x.request)
+			x.refuse(v)
+			return
+		}
+	}
+
+	res := x.policy.Origin.roundTrip(x, rp)
+	x.event.Outcome, x.event.Failure, x.event.Detail = res.outcome, res.failure, res.detail
+	ctl.End(time.Now(), &x.request, res.outcome)
+	switch {
+	case res.relayed:
+	case res.failure != admission.None:
+		x.answerFailure()
+	default:
+		x.answerBuffered()
+	}
+}
+
+// finish ends the exchange whatever happened in it, a panic included: permits
+// end, the client gets an answer if it can, and the observer is told.
+func (x *exchange) finish(s *Server) {
+	if p := recover(); p != nil {
+		s.opts.Log.Error("a request made the gateway panic; it was answered with 500",
+			slog.String("request_id", x.request.ID), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+		x.keep = false
+		x.policy.Controller.End(time.Now(), &x.request, admission.Unknown)
+		x.event.Detail = fmt.Sprint("panic: ", p)
+		if x.event.Status == 0 {
+			x.event.Failure = admission.Internal
+			x.answerProblem()
+		}
+	}
+	x.event.Decision = x.decision
+	x.event.BytesIn = max(x.event.BytesIn, x.body.got)
+	x.event.Done = x.since()
+	s.opts.Observer.Observe(&x.event)
+	s.Counters.Pending.Add(-1)
+}
+
+// refuse answers a request that the protocol forbids.
+func (x *exchange) refuse(v violation) {
+	x.decision.Refuse(admission.Refusal{Reason: v.reason, Detail: v.detail})
+	x.answerProblem()
+}
+
+// answerFailure answers a request that was admitted and then failed.
+func (x *exchange) answerFailure() {
+	x.answerProblem()
+}
+
+// answerProblem sends the problem document of a refusal or failure.
+func (x *exchange) answerProblem() {
+	x.keepIfRead()
+	x.out = x.appendProblem(x.out[:0])
+	x.event.BytesOut = int64(len(x.out))
+	_ = x.flush()
+}
+
+// smallRest is how much of an unread body is read and forgotten so that the
+// connection can be kept.
+const smallRest = 64 << 10
+
+// keepIfRead gives up the connection unless the rest of the request can be
+// skipped without waiting: it must have arrived already.
+func (x *exchange) keepIfRead() {
+	if !x.keep || x.body.ended() {
+		return
+	}
+	b := &x.body
+	if b.err != nil || b.expected || b.chunked || b.left > int64(len(x.in)-x.pos) || b.left > smallRest {
+		x.keep = false
+		return
+	}
+	x.pos += int(b.left)
+	b.left, b.err = 0, io.EOF
+	x.c.unread = false
+}
+
+// answerBuffered sends the origin's answer, which has been read in full.
+func (x *exchange) answerBuffered() {
+	x.event.Status = x.answer.status
+	x.out = x.appendAnswer(x.out[:0], false)
+	body := x.answer.body
+	x.event.BytesOut = int64(len(body))
+	if len(body) <= maxJoined {
+		x.out = append(x.out, body...)
+		body = nil
+	}
+	if err := x.flush(); err == nil && len(body) > 0 {
+		if err := x.c.send(body); err != nil {
+			x.keep = false
+		}
+	}
+}
+
+// readBody reads the whole body into x.bodyBuf.
+func (x *exchange) readBody(rp *RoutePolicy) violation {
+	if x.body.ended() {
+		return violation{}
+	}
+	if here := len(x.in) - x.pos; x.body.chunked || int64(here) < x.body.left {
+		x.c.armRead(rp.BodyTimeout)
+	}
+	size := int64(bufferSize)
+	if n := x.head.contentLength; n > 0 {
+		size = min(n, 256<<10)
+	}
+	if int64(cap(x.bodyBuf)) < size {
+		x.bodyBuf = make([]byte, 0, size)
+	}
+	for {
+		n, err := x.body.Read(x.bodyBuf[len(x.bodyBuf):cap(x.bodyBuf)])
+		x.bodyBuf = x.bodyBuf[:len(x.bodyBuf)+n]
+		switch {
+		case rp.MaxBody > 0 && int64(len(x.bodyBuf)) > rp.MaxBody:
+			return violation{reason: admission.TooLarge}
+		case err == io.EOF:
+			return violation{}
+		case err != nil:
+			return bodyViolation(err)
+		case len(x.bodyBuf) == cap(x.bodyBuf):
+			x.bodyBuf = append(make([]byte, 0, 2*cap(x.bodyBuf)), x.bodyBuf...)
+		}
+	}
+}

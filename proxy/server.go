@@ -1,0 +1,238 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"sluice/admission"
+)
+
+// Options are what a Server needs for its whole life.
+type Options struct {
+	Limits   Limits
+	TLS      *tls.Config // nil: plain HTTP
+	Via      string      // pseudonym in Via; an instance's random suffix is added
+	Observer admission.Observer
+	Log      *slog.Logger
+}
+
+// Counters count requests. Received is at least the number of requests
+// reported to the observer plus Pending, and equal to it whenever no request
+// is just beginning or ending.
+type Counters struct {
+	Received atomic.Int64 // requests whose head was complete, or refused
+	Pending  atomic.Int64 // of these, not yet reported to the observer
+	Refused  atomic.Int64 // connections refused for lack of room
+}
+
+// Server accepts client connections and serves the requests on them.
+type Server struct {
+	Counters Counters
+
+	opts   Options
+	via    string
+	limits atomic.Pointer[Limits]
+	policy atomic.Pointer[Policy]
+	http   fasthttp.Server
+
+	draining  atomic.Bool
+	lingering atomic.Int32
+
+	mu      sync.Mutex
+	conns   map[*conn]struct{}
+	clients map[netip.Addr]int
+}
+
+// NewServer makes a server that serves under the given policy once Serve is
+// called.
+func NewServer(opts Options, policy *Policy) *Server {
+	s := &Server{
+		opts:    opts,
+		conns:   make(map[*conn]struct{}),
+		clients: make(map[netip.Addr]int),
+	}
+	s.via = opts.Via + "-" + string(appendHex(nil, rand.Uint64())[:8])
+	s.limits.Store(&opts.Limits)
+	s.policy.Store(policy)
+	s.http = fasthttp.Server{
+		Handler:               s.handle,
+		Name:                  "sluice",
+		Concurrency:           1 << 30, // connections are counted in accept
+		ReadBufferSize:        64,      // all it reads is the stub
+		WriteBufferSize:       256,     // and what it writes is dropped
+		NoDefaultServerHeader: true,
+		NoDefaultDate:         true,
+		NoDefaultContentType:  true,
+		LazyRequestTime:       true,
+		SecureErrorLogMessage: true,
+		Logger:                log.New(io.Discard, "", 0),
+	}
+	return s
+}
+
+// SetPolicy swaps the policy. Requests under way finish under their own.
+func (s *Server) SetPolicy(p *Policy) { s.policy.Store(p) }
+
+// SetLimits swaps the limits on connections. They hold for what is read next.
+func (s *Server) SetLimits(l Limits) { s.limits.Store(&l) }
+
+type timeouts struct{ header, idle, write time.Duration }
+
+func (s *Server) timeouts() timeouts {
+	l := s.limits.Load()
+	return timeouts{l.HeaderTimeout, l.IdleTimeout, l.WriteTimeout}
+}
+
+func (s *Server) headLimits() headLimits {
+	l := s.limits.Load()
+	return headLimits{target: l.Target, headers: l.Headers}
+}
+
+// Serve serves connections from ln until Shutdown.
+func (s *Server) Serve(ln net.Listener) error {
+	return s.http.Serve(&listener{Listener: ln, server: s})
+}
+
+// Drain begins the end: from now on every answer closes its connection.
+// Connections without a request are left open, so that what is on its way to
+// them is still served.
+func (s *Server) Drain() { s.draining.Store(true) }
+
+// Shutdown stops accepting connections, lets running requests finish, and
+// closes what is left when ctx ends. It returns nil if nothing had to be cut
+// off. Drain must have been called.
+func (s *Server) Shutdown(ctx context.Context) error {
+	// The listener closes first, so that no connection comes after the look at
+	// those there are. fasthttp would close idle connections under requests
+	// that are just arriving; these are woken instead, and close by themselves.
+	shut := make(chan error, 1)
+	finished, cancel := context.WithCancel(context.Background())
+	go func() { shut <- s.http.ShutdownWithContext(finished) }()
+	defer cancel()
+
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		s.mu.Lock()
+		left := len(s.conns)
+		for c := range s.conns {
+			c.wake()
+		}
+		s.mu.Unlock()
+		if left == 0 {
+			return <-shut
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			s.closeAll()
+			return errors.Join(ctx.Err(), errors.New("requests were still running and have been cut off"))
+		}
+	}
+}
+
+func (s *Server) closeAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		_ = c.Conn.Close()
+	}
+}
+
+// Connections returns how many client connections are open.
+func (s *Server) Connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}
+
+// admit takes a new connection in, unless there are too many.
+func (s *Server) admit(nc net.Conn) (*conn, bool) {
+	c := newConn(s, nc)
+	l := s.limits.Load()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	full := l.Connections > 0 && len(s.conns) >= l.Connections ||
+		l.PerClient > 0 && s.clients[c.peer] >= l.PerClient
+	if !full {
+		s.conns[c] = struct{}{}
+		s.clients[c.peer]++
+	}
+	return c, !full
+}
+
+func (s *Server) forget(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.conns[c]; !ok {
+		return
+	}
+	delete(s.conns, c)
+	if s.clients[c.peer]--; s.clients[c.peer] == 0 {
+		delete(s.clients, c.peer)
+	}
+}
+
+// listener hands out connections that frame requests.
+type listener struct {
+	net.Listener
+	server *Server
+}
+
+// Accept waits for the next connection that there is room for. Running out of
+// file descriptors is waited out: to fasthttp it would be the end.
+func (l *listener) Accept() (net.Conn, error) {
+	pause := 5 * time.Millisecond
+	for {
+		nc, err := l.Listener.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return nil, err
+		case err != nil:
+			l.server.opts.Log.Error("cannot accept connections; trying again", slog.Any("error", err), slog.Duration("after", pause))
+			time.Sleep(pause)
+			pause = min(2*pause, time.Second)
+			continue
+		}
+		pause = 5 * time.Millisecond
+		c, ok := l.server.admit(nc)
+		if !ok {
+			l.server.Counters.Refused.Add(1)
+			l.server.turnAway(c)
+			continue
+		}
+		if l.server.opts.TLS != nil {
+			c.useTLS(l.server.opts.TLS)
+		}
+		return c, nil
+	}
+}
+
+// turnAway tells a connection that there is no room, without waiting for what
+// it has to say. Over TLS nothing can be said without a handshake.
+func (s *Server) turnAway(c *conn) {
+	if s.opts.TLS == nil {
+		_, _ = c.write(tooManyConnections, time.Second)
+	}
+	c.unread = true
+	_ = c.Close()
+}
+
+var tooManyConnections = func() []byte {
+	x := &exchange{policy: &Policy{}}
+	x.request.ID = "none"
+	x.decision.Refuse(admission.Refusal{Reason: admission.TooManyConnections, RetryAfter: 5 * time.Second})
+	return x.appendProblem(nil)
+}()
