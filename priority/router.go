@@ -1,0 +1,191 @@
+package priority
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"sluice/admission"
+)
+
+// Route is a route with what it matches.
+type Route struct {
+	Methods []string // as sent, so in capitals as a rule; none: any
+	Path    string   // a Pattern
+	Route   *admission.Route
+}
+
+// Router finds the first of its routes that matches. It is immutable, safe for
+// concurrent use, and does not allocate. The time it takes grows with the depth
+// of the path and hardly with the number of routes.
+type Router struct {
+	routes  []*admission.Route
+	root    *node
+	methods map[string]uint64 // the bit of each method that a route names
+}
+
+// otherMethod is the bit of the methods that no route names.
+const otherMethod = 1
+
+// node is where patterns stand that begin with the same segments.
+type node struct {
+	literal map[string]*node
+	one     *node // by "*"
+	ends    []end // of the patterns that end here
+	rests   []end // of the patterns whose "**" is here
+	first   int32 // lowest order here and below
+}
+
+// end is a route's place in the order, and its methods.
+type end struct {
+	order   int32
+	methods uint64
+}
+
+// none is an order behind all routes.
+const none = math.MaxInt32
+
+func newNode() *node { return &node{first: none} }
+
+// NewRouter makes a router. It reports everything that is wrong with the
+// routes.
+func NewRouter(routes []Route) (*Router, error) {
+	t := &Router{root: newNode(), methods: make(map[string]uint64)}
+	var errs []error
+	for i, r := range routes {
+		if r.Route == nil {
+			errs = append(errs, fmt.Errorf("route %d has nothing to route to", i+1))
+			continue
+		}
+		pattern, err := ParsePattern(r.Path)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("route %q: %w", r.Route.ID, err))
+			continue
+		}
+		methods, err := t.methodBits(r.Methods)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("route %q: %w", r.Route.ID, err))
+			continue
+		}
+		t.root.add(pattern, end{order: int32(len(t.routes)), methods: methods})
+		t.routes = append(t.routes, r.Route)
+	}
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("priority: %w", errors.Join(errs...))
+	}
+	return t, nil
+}
+
+// methodBits returns the bits of some methods; of no methods, all bits.
+func (t *Router) methodBits(methods []string) (uint64, error) {
+	if len(methods) == 0 {
+		return math.MaxUint64, nil
+	}
+	var set uint64
+	for _, m := range methods {
+		if m == "" {
+			return 0, errors.New("empty method, want a name such as POST")
+		}
+		bit, ok := t.methods[m]
+		if !ok {
+			if len(t.methods) == 63 {
+				return 0, fmt.Errorf("method %q: more than 63 different methods", m)
+			}
+			bit = otherMethod << (len(t.methods) + 1)
+			t.methods[m] = bit
+		}
+		set |= bit
+	}
+	return set, nil
+}
+
+func (n *node) add(p Pattern, e end) {
+	n.first = min(n.first, e.order)
+	for _, s := range p.segments {
+		n = n.child(s)
+		n.first = min(n.first, e.order)
+	}
+	if p.rest {
+		n.rests = append(n.rests, e)
+	} else {
+		n.ends = append(n.ends, e)
+	}
+}
+
+// child returns the node that a pattern's segment leads to.
+func (n *node) child(segment string) *node {
+	if segment == wildcard {
+		if n.one == nil {
+			n.one = newNode()
+		}
+		return n.one
+	}
+	if n.literal[segment] == nil {
+		if n.literal == nil {
+			n.literal = make(map[string]*node)
+		}
+		n.literal[segment] = newNode()
+	}
+	return n.literal[segment]
+}
+
+// Route returns the first route that matches a method and a raw path, and nil
+// if none does.
+func (t *Router) Route(method, path string) *admission.Route {
+	if i := t.find(t.bit(method), path); i != none {
+		return t.routes[i]
+	}
+	return nil
+}
+
+func (t *Router) bit(method string) uint64 {
+	if bit, ok := t.methods[method]; ok {
+		return bit
+	}
+	return otherMethod
+}
+
+// find returns the order of the first route that matches.
+func (t *Router) find(method uint64, path string) int32 {
+	path, ok := strings.CutPrefix(path, "/")
+	if !ok {
+		return none
+	}
+	return t.root.find(method, path, true, none)
+}
+
+// find returns the lowest order of a route at or below n that matches the rest
+// of the path, or best if none is lower. more says whether there is a rest: "/a"
+// ends at "a", "/a/" goes on with an empty segment.
+func (n *node) find(method uint64, path string, more bool, best int32) int32 {
+	if n.first >= best {
+		return best
+	}
+	best = firstOf(n.rests, method, best)
+	if !more {
+		return firstOf(n.ends, method, best)
+	}
+	segment, path, more := strings.Cut(path, "/")
+	if next := n.literal[segment]; next != nil {
+		best = next.find(method, path, more, best)
+	}
+	if n.one != nil && segment != "" {
+		best = n.one.find(method, path, more, best)
+	}
+	return best
+}
+
+// firstOf returns the order of the first that has the method, if it is below
+// best. They are in order.
+func firstOf(ends []end, method uint64, best int32) int32 {
+	for _, e := range ends {
+		if e.order >= best {
+			break
+		}
+		if e.methods&method != 0 {
+			return e.order
+		}
+	}
+	return best
+}
