@@ -92,11 +92,8 @@ func (m *Metrics) snapshot() *snapshot {
 		}
 		st.mu.Unlock()
 	}
-	for i := range m.begun {
-		sn.begun += m.begun[i].n.Load()
-	}
 	// Where nobody begins requests, those that have ended were received.
-	sn.begun = max(sn.begun, sn.ended())
+	sn.begun = max(m.begun.load(), sn.ended())
 	return sn
 }
 

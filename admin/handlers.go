@@ -37,11 +37,11 @@ func (s *Server) routes() http.Handler {
 	serve("POST", "/reload", s.reload)
 	serve("GET", "/{$}", s.index)
 	if s.Pprof {
-		serve("GET", "/debug/pprof/", pprof.Index)
-		serve("GET", "/debug/pprof/cmdline", pprof.Cmdline)
-		serve("GET", "/debug/pprof/symbol", pprof.Symbol)
-		serve("GET", "/debug/pprof/profile", unhurried(pprof.Profile))
-		serve("GET", "/debug/pprof/trace", unhurried(pprof.Trace))
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("/debug/pprof/profile", unhurried(pprof.Profile))
+		mux.HandleFunc("/debug/pprof/trace", unhurried(pprof.Trace))
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, http.StatusNotFound, "Nothing is served here. See / for what is.")

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -36,18 +37,20 @@ type sampled struct {
 func (l *Live) sample(now time.Time) {
 	next := &sampled{at: now, snapshot: l.metrics.snapshot()}
 	next.totals = next.snapshot.sum()
+	series := make(map[string]float64)
+	for _, s := range l.sections {
+		if s.Series != nil {
+			for name, v := range s.Series() {
+				series[s.Name+"/"+name] = v
+			}
+		}
+	}
 	h := &l.history
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if n := len(h.recent); n > 0 {
 		p := Point{T: now.Unix(), V: next.differ(h.recent[n-1], l.metrics)}
-		for _, s := range l.sections {
-			if s.Series != nil {
-				for name, v := range s.Series() {
-					p.V[s.Name+"/"+name] = v
-				}
-			}
-		}
+		maps.Copy(p.V, series)
 		h.points = append(h.points[max(0, len(h.points)-historyPoints+1):], p)
 	}
 	h.recent = append(h.recent[max(0, len(h.recent)-rateWindow):], next)

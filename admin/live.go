@@ -34,10 +34,9 @@ type Live struct {
 	perSecond uint32
 	budgets   [tailKinds]budget
 
-	mu     sync.Mutex // guards the tail
-	tail   []record   // a ring
-	kept   uint64     // records ever kept; the next goes to tail[kept % len(tail)]
-	passed uint64     // records let go for lack of budget
+	mu   sync.Mutex // guards the tail
+	tail []record   // a ring
+	kept uint64     // records ever kept; the next goes to tail[kept % len(tail)]
 
 	history history
 }

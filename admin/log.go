@@ -37,7 +37,9 @@ type DecisionLog struct {
 	perSecond          uint32
 	out                io.Writer
 	logger             *slog.Logger
-	counts             struct{ written, sampledOut, dropped, failed atomic.Uint64 }
+	written, failed    atomic.Uint64
+	sampledOut         *spreadCounter
+	dropped            *spreadCounter
 	closing            sync.RWMutex // write-held once, to close queue
 	closed             bool
 	done               chan struct{}
@@ -66,6 +68,8 @@ func NewDecisionLog(out io.Writer, o LogOptions) *DecisionLog {
 		queue: make(chan record, o.Queue), perSecond: uint32(o.PerSecond),
 		out: out, logger: o.Logger, done: make(chan struct{}),
 	}
+	spread := newSpread()
+	l.sampledOut, l.dropped = newSpreadCounter(spread), newSpreadCounter(spread)
 	l.SetPolicy(&Policy{})
 	go l.write()
 	return l
@@ -95,7 +99,7 @@ func (l *DecisionLog) Observe(e *admission.Event) {
 		row = v.row(e.Request.Route)
 	}
 	if !v.prepared[row*2*reasonCount+reason].spend(endSecond(e), l.perSecond) {
-		l.counts.sampledOut.Add(1)
+		l.sampledOut.inc()
 		return
 	}
 	var rec record
@@ -103,13 +107,13 @@ func (l *DecisionLog) Observe(e *admission.Event) {
 	l.closing.RLock()
 	defer l.closing.RUnlock()
 	if l.closed {
-		l.counts.dropped.Add(1)
+		l.dropped.inc()
 		return
 	}
 	select {
 	case l.queue <- rec:
 	default:
-		l.counts.dropped.Add(1)
+		l.dropped.inc()
 	}
 }
 
@@ -122,7 +126,7 @@ func (l *DecisionLog) write() {
 			_, err = l.out.Write(append(line, '\n'))
 		}
 		if err != nil {
-			l.counts.failed.Add(1)
+			l.failed.Add(1)
 			if !failing {
 				l.logger.Error("the decision log cannot be written; records are lost until it can", "error", err)
 			}
@@ -130,14 +134,13 @@ func (l *DecisionLog) write() {
 			continue
 		}
 		failing = false
-		l.counts.written.Add(1)
+		l.written.Add(1)
 	}
 }
 
 // Counts returns what became of the records so far.
 func (l *DecisionLog) Counts() LogCounts {
-	c := &l.counts
-	return LogCounts{c.written.Load(), c.sampledOut.Load(), c.dropped.Load(), c.failed.Load()}
+	return LogCounts{l.written.Load(), l.sampledOut.load(), l.dropped.load(), l.failed.Load()}
 }
 
 // Close writes what is queued and stops. It gives up waiting for the output

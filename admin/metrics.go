@@ -2,7 +2,6 @@ package admin
 
 import (
 	"hash/maphash"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,10 +32,9 @@ type MetricsOptions struct {
 type Metrics struct {
 	policies[[]int32] // prepared: cell ids by row and class
 	names             cellNames
+	spread            *spread
 	stripes           []*stripe
-	begun             []counter // by stripe
-	spread            sync.Pool // of *int32, an index into stripes; sticks to a core
-	nextStripe        atomic.Uint32
+	begun             *spreadCounter
 	seed              maphash.Seed
 	limits            limitNames
 	tenants           tenants
@@ -47,21 +45,13 @@ type Metrics struct {
 	sources           sources
 }
 
-// counter is alone on its cache line.
-type counter struct {
-	n atomic.Uint64
-	_ [56]byte
-}
-
 // NewMetrics returns metrics that have counted nothing.
 func NewMetrics(o MetricsOptions) *Metrics {
-	n := 1
-	for n < runtime.GOMAXPROCS(0) && n < 64 {
-		n *= 2
-	}
+	spread := newSpread()
 	m := &Metrics{
-		stripes: make([]*stripe, n),
-		begun:   make([]counter, n),
+		spread:  spread,
+		stripes: make([]*stripe, spread.n),
+		begun:   newSpreadCounter(spread),
 		seed:    maphash.MakeSeed(),
 		version: o.Version,
 		log:     o.Log,
@@ -74,12 +64,9 @@ func NewMetrics(o MetricsOptions) *Metrics {
 		m.now = time.Now
 	}
 	m.tenants.init(m.seed, o.Tenants, o.TopTenants)
-	indexes := make([]int32, n)
 	for i := range m.stripes {
 		m.stripes[i] = &stripe{tenants: make([]tenantCounts, m.tenants.slots())}
-		indexes[i] = int32(i)
 	}
-	m.spread.New = func() any { return &indexes[int(m.nextStripe.Add(1))%n] }
 	m.SetPolicy(&Policy{})
 	return m
 }
@@ -102,11 +89,7 @@ func (m *Metrics) SetPolicy(p *Policy) {
 }
 
 // Begin counts a request as received. One call of Observe ends it.
-func (m *Metrics) Begin() {
-	i := m.spread.Get().(*int32)
-	m.begun[*i].n.Add(1)
-	m.spread.Put(i)
-}
+func (m *Metrics) Begin() { m.begun.inc() }
 
 // Observe implements [admission.Observer]. It does not allocate, except where
 // it meets a route and class, a limit or one of the first tenants for the
@@ -123,7 +106,7 @@ func (m *Metrics) Observe(e *admission.Event) {
 		m.tenants.addOnSight(hash, r.Tenant)
 	}
 
-	i := m.spread.Get().(*int32)
+	i := m.spread.get()
 	st := m.stripes[*i]
 	st.mu.Lock()
 	slot := m.tenants.slot(hash)
@@ -150,7 +133,7 @@ func (m *Metrics) Observe(e *admission.Event) {
 	st.tenants[slot][verdict]++
 	st.sketch.touch(hash, r.Tenant)
 	st.mu.Unlock()
-	m.spread.Put(i)
+	m.spread.put(i)
 }
 
 func (l *limitCounts) count(d *admission.Decision) {

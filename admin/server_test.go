@@ -1,0 +1,350 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"sluice/admission"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// gate is a gateway for tests.
+type gate struct {
+	mu       sync.Mutex
+	notReady error
+	reload   error
+	triggers []string
+}
+
+func (g *gate) Status() GatewayStatus {
+	return GatewayStatus{
+		Version: "1.2.3", Started: epoch, Mode: "enforce",
+		Config:    ConfigStatus{Path: "config.yaml", Hash: "cafe", Loaded: epoch, RestartPending: []string{}},
+		Listeners: []Listener{{"public", "127.0.0.1:8080"}},
+		Origin:    OriginStatus{URL: "http://127.0.0.1:3000", Addresses: []OriginAddress{{Address: "127.0.0.1:3000", Healthy: true}}},
+	}
+}
+
+func (g *gate) Ready() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.notReady
+}
+
+func (g *gate) Reload(_ context.Context, trigger string) (ReloadReport, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.triggers = append(g.triggers, trigger)
+	return ReloadReport{Hash: "beef", Changed: []string{"tenants.limit"}, BucketsKept: 3, BucketsRescaled: 2, RestartPending: []string{"listen"}}, g.reload
+}
+
+type badConfig []string
+
+func (b badConfig) Error() string      { return strings.Join(b, "\n") }
+func (b badConfig) Problems() []string { return b }
+
+type testServer struct {
+	*Server
+	gate    *gate
+	metrics *Metrics
+	policy  *Policy
+	logged  *buffer
+}
+
+func start(t *testing.T, change func(*Options)) *testServer {
+	t.Helper()
+	ts := &testServer{gate: &gate{}, metrics: NewMetrics(MetricsOptions{Version: "1.2.3"}), policy: testPolicy(2), logged: &buffer{}}
+	live := NewLive(ts.metrics, LiveOptions{})
+	Fanout{ts.metrics, live}.SetPolicy(ts.policy)
+	o := Options{Listen: "127.0.0.1:0", Gateway: ts.gate, Metrics: ts.metrics, Live: live, Logger: textLogger(ts.logged)}
+	if change != nil {
+		change(&o)
+	}
+	s, err := NewServer(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+		http.DefaultClient.CloseIdleConnections()
+	})
+	ts.Server = s
+	return ts
+}
+
+// do sends a request with header fields given as "name: value".
+func (ts *testServer) do(t *testing.T, method, path string, fields ...string) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequest(method, "http://"+ts.Addr()+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range fields {
+		name, value, _ := strings.Cut(f, ": ")
+		if name == "Host" {
+			req.Host = value
+		}
+		req.Header.Set(name, value)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res, string(body)
+}
+
+func TestEndpoints(t *testing.T) {
+	ts := start(t, func(o *Options) { o.Pprof = true })
+	for _, c := range []struct {
+		method, path string
+		status       int
+		contentType  string
+		contains     string
+	}{
+		{"GET", "/livez", 200, "application/json", "alive"},
+		{"HEAD", "/livez", 200, "application/json", ""},
+		{"GET", "/readyz", 200, "application/json", "ready"},
+		{"GET", "/status", 200, "application/json", `"hash": "cafe"`},
+		{"GET", "/metrics", 200, "text/plain; version=0.0.4; charset=utf-8; escaping=underscores", "\nsluice_build_info{"},
+		{"GET", "/", 200, "text/html; charset=utf-8", "Sluice 1.2.3"},
+		{"POST", "/reload", 200, "application/json", `"buckets_rescaled": 2`},
+		{"GET", "/reload", 405, "application/problem+json", "takes POST"},
+		{"POST", "/status", 405, "application/problem+json", "takes GET, HEAD"},
+		{"DELETE", "/livez", 405, "application/problem+json", ""},
+		{"GET", "/nothing", 404, "application/problem+json", ""},
+		{"GET", "/debug/pprof/goroutine?debug=1", 200, "text/plain; charset=utf-8", "goroutine profile"},
+	} {
+		res, body := ts.do(t, c.method, c.path)
+		if res.StatusCode != c.status || res.Header.Get("Content-Type") != c.contentType || !strings.Contains(body, c.contains) {
+			t.Errorf("%s %s: %d, %s\n%.300s\nwant %d, %s, %q", c.method, c.path, res.StatusCode, res.Header.Get("Content-Type"), body, c.status, c.contentType, c.contains)
+		}
+		if res.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s %s may be stored", c.method, c.path)
+		}
+		if c.status == 405 && res.Header.Get("Allow") == "" {
+			t.Errorf("%s %s: no Allow", c.method, c.path)
+		}
+	}
+	if got := ts.gate.triggers; len(got) != 1 || got[0] != TriggerAdmin {
+		t.Errorf("reloads %v, want one by %s", got, TriggerAdmin)
+	}
+}
+
+func TestPprofIsOffByDefault(t *testing.T) {
+	ts := start(t, nil)
+	if res, _ := ts.do(t, "GET", "/debug/pprof/"); res.StatusCode != 404 {
+		t.Errorf("status %d, want 404", res.StatusCode)
+	}
+}
+
+// Property 11, its first step: readiness fails with a reason, liveness does not.
+func TestNotReady(t *testing.T) {
+	ts := start(t, nil)
+	ts.gate.notReady = errors.New("draining")
+	if res, body := ts.do(t, "GET", "/readyz"); res.StatusCode != 503 || !strings.Contains(body, `"detail": "draining"`) {
+		t.Errorf("readyz: %d %s", res.StatusCode, body)
+	}
+	if res, _ := ts.do(t, "GET", "/livez"); res.StatusCode != 200 {
+		t.Errorf("livez: %d", res.StatusCode)
+	}
+	if _, body := ts.do(t, "GET", "/status"); !strings.Contains(body, `"not_ready": "draining"`) {
+		t.Errorf("status does not say so: %s", body)
+	}
+}
+
+// Property 10: a bad file is answered with all of its problems.
+func TestReloadProblems(t *testing.T) {
+	ts := start(t, nil)
+	for _, c := range []struct {
+		err  error
+		want []string
+	}{
+		{badConfig{"config.yaml:3:1: a", "config.yaml:9:4: b"}, []string{"config.yaml:3:1: a", "config.yaml:9:4: b"}},
+		{errors.Join(errors.New("loading"), badConfig{"c"}), []string{"c"}},
+		{errors.New("config.yaml: permission denied"), []string{"config.yaml: permission denied"}},
+	} {
+		ts.gate.reload = c.err
+		res, body := ts.do(t, "POST", "/reload")
+		var p problem
+		if err := json.Unmarshal([]byte(body), &p); err != nil || res.StatusCode != 422 || strings.Join(p.Problems, "|") != strings.Join(c.want, "|") {
+			t.Errorf("%d %s, want 422 and %q", res.StatusCode, body, c.want)
+		}
+	}
+}
+
+// The status agrees with the metrics (property 15), and shows the sections of
+// other parts.
+func TestStatusAddsUp(t *testing.T) {
+	ts := start(t, func(o *Options) {
+		o.Sections = []Section{
+			{Name: "queues", Value: func() any { return map[string]int{"orders": 7} }},
+			{Name: "absent", Value: func() any { return nil }},
+		}
+	})
+	rng := seeded(t)
+	for range 3000 {
+		ts.metrics.Begin()
+		ts.metrics.Observe(randomEvent(rng, ts.policy, 10))
+	}
+	ts.metrics.Begin()
+	var st struct {
+		Status
+		Sections map[string]map[string]int `json:"sections"`
+	}
+	_, body := ts.do(t, "GET", "/status")
+	if err := json.Unmarshal([]byte(body), &st); err != nil {
+		t.Fatal(err)
+	}
+	sum := func(m map[string]uint64) (n uint64) {
+		for _, v := range m {
+			n += v
+		}
+		return n
+	}
+	var classes, routes, tenants uint64
+	for _, c := range st.Classes {
+		classes += c.Admit + c.Replay + c.Refuse
+	}
+	for _, r := range st.Routes {
+		routes += r.Admit + r.Replay + r.Refuse
+	}
+	for _, n := range st.Tenants {
+		tenants += n.Admit + n.Replay + n.Refuse
+	}
+	if st.Totals.Received != 3001 || st.Totals.InFlight != 1 || sum(st.Totals.Verdicts) != 3000 || sum(st.Totals.Outcomes) != 3000 ||
+		sum(st.Totals.Refused) != st.Totals.Verdicts["refuse"] || classes != 3000 || routes != 3000 || tenants != 3000 {
+		t.Errorf("does not add up: %s", body)
+	}
+	if st.Sections["queues"]["orders"] != 7 || len(st.Sections) != 1 {
+		t.Errorf("sections %v", st.Sections)
+	}
+}
+
+// A page whose host name is made to resolve to this listener gets nothing, and
+// a page of another origin changes nothing.
+func TestBrowserGuards(t *testing.T) {
+	ts := start(t, func(o *Options) { o.Hosts = []string{"Gateway.internal"} })
+	for host, want := range map[string]int{
+		"localhost": 200, "LOCALHOST:9090": 200, "127.0.0.1:1": 200, "[::1]:9090": 200, "gateway.internal:9090": 200,
+		"evil.example": 421, "evil.example:9090": 421, "192.0.2.7:9090": 421, "localhost.evil.example": 421, "127.0.0.1.evil.example": 421,
+	} {
+		if res, body := ts.do(t, "GET", "/status", "Host: "+host); res.StatusCode != want {
+			t.Errorf("host %s: %d, want %d: %s", host, res.StatusCode, want, body)
+		}
+	}
+	for field, want := range map[string]int{
+		"Sec-Fetch-Site: cross-site": 403, "Sec-Fetch-Site: same-site": 403, "Origin: http://evil.example": 403,
+		"Sec-Fetch-Site: same-origin": 200, "Origin: http://" + ts.Addr(): 200, "X-Nothing: curl": 200,
+	} {
+		if res, _ := ts.do(t, "POST", "/reload", field); res.StatusCode != want {
+			t.Errorf("%s: %d, want %d", field, res.StatusCode, want)
+		}
+	}
+	if n := len(ts.gate.triggers); n != 3 {
+		t.Errorf("%d reloads, want 3", n)
+	}
+}
+
+// With a token set, everything but health needs it; it is not shown anywhere.
+func TestToken(t *testing.T) {
+	ts := start(t, func(o *Options) { o.Token = "s3cret-token" })
+	for _, c := range []struct {
+		path, auth string
+		want       int
+	}{
+		{"/livez", "", 200}, {"/readyz", "", 200},
+		{"/status", "", 401}, {"/metrics", "Bearer wrong", 401}, {"/status", "Basic s3cret-token", 401}, {"/status", "Bearer s3cret-token2", 401},
+		{"/status", "Bearer s3cret-token", 200}, {"/status", "bearer s3cret-token", 200},
+	} {
+		res, body := ts.do(t, "GET", c.path, "Authorization: "+c.auth)
+		if res.StatusCode != c.want || strings.Contains(body, "s3cret") {
+			t.Errorf("%s with %q: %d, want %d", c.path, c.auth, res.StatusCode, c.want)
+		}
+	}
+	if strings.Contains(ts.logged.b.String(), "s3cret") {
+		t.Error("the log holds the token")
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	ok := Options{Gateway: &gate{}, Metrics: NewMetrics(MetricsOptions{})}
+	ok.Live = NewLive(ok.Metrics, LiveOptions{})
+	for listen, want := range map[string]string{
+		"9090":           `admin.listen: "9090" is not an address of the form host:port`,
+		"0.0.0.0:9090":   "admin.listen: 0.0.0.0:9090 can be reached from other machines; set admin.token, or listen on 127.0.0.1",
+		":9090":          "admin.listen: :9090 can be reached from other machines; set admin.token, or listen on 127.0.0.1",
+		"127.0.0.1:9090": "", "[::1]:9090": "", "localhost:9090": "", "": "",
+	} {
+		o := ok
+		o.Listen = listen
+		if _, err := NewServer(o); (err == nil) != (want == "") || err != nil && err.Error() != want {
+			t.Errorf("listen %q: %v, want %q", listen, err, want)
+		}
+	}
+	if _, err := NewServer(Options{}); err == nil {
+		t.Error("a server without a gateway was made")
+	}
+}
+
+// A taken port is an error that names the setting; the gateway may go on.
+func TestPortTaken(t *testing.T) {
+	ts := start(t, nil)
+	o := ts.Options
+	o.Listen = ts.Addr()
+	s, err := NewServer(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(); err == nil || !strings.Contains(err.Error(), "admin.listen") {
+		t.Errorf("error %v, want one naming admin.listen", err)
+	}
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// The reload metrics follow what the gateway records.
+func TestConfigMetrics(t *testing.T) {
+	m := NewMetrics(MetricsOptions{})
+	if g := gather(t, m); g.sum("sluice_config_last_reload_successful") != 0 || g["sluice_config_info"] != nil {
+		t.Error("a configuration is shown before there is one")
+	}
+	m.ConfigLoaded(ReloadRecord{At: epoch, Trigger: "start", Hash: "cafe"})
+	m.ConfigLoaded(ReloadRecord{At: epoch.AddDate(0, 0, 1), Trigger: "file", Error: "bad"})
+	g := gather(t, m)
+	if g.sum("sluice_config_last_reload_successful") != 0 || g.sum("sluice_config_info", "hash", "cafe") != 1 ||
+		g.sum("sluice_config_reloads_total", "trigger", "file", "result", "failed") != 1 ||
+		g.sum("sluice_config_last_reload_success_timestamp_seconds") != float64(epoch.Unix()) {
+		t.Errorf("after a failed reload: %v", g)
+	}
+	for range 2 * keptReloads {
+		m.ConfigLoaded(ReloadRecord{At: epoch, Trigger: "admin", Hash: "beef"})
+	}
+	if g := gather(t, m); g.sum("sluice_config_last_reload_successful") != 1 || g.sum("sluice_config_info", "hash", "beef") != 1 || g.sum("sluice_config_info", "hash", "cafe") != 0 {
+		t.Error("a good reload does not show")
+	}
+	if n := len(m.Reloads()); n != keptReloads {
+		t.Errorf("%d reloads remembered, want %d", n, keptReloads)
+	}
+}
+
+var _ admission.Observer = Fanout{}
