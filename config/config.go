@@ -17,6 +17,8 @@
 // ports are free is for the gateway to find out.
 package config
 
+//go:generate go test . -run TestSchemaIsCurrent -update
+
 import (
 	"sluice/config/strict"
 	"sluice/config/value"
@@ -39,7 +41,7 @@ type Config struct {
 	// The private listener: health, metrics, status, reload.
 	Admin Admin `yaml:"admin"`
 	// TLS towards clients. Absent: plain HTTP.
-	TLS *TLS `yaml:"tls" aka:"ssl,https"`
+	TLS *TLS `yaml:"tls" restart:"presence" aka:"ssl,https"`
 	// What one client may ask of the gateway.
 	Limits Limits `yaml:"limits"`
 	// Addresses of proxies in front, as CIDR or IP. Only what they say about the
@@ -116,17 +118,17 @@ type TLS struct {
 	// PEM file with the certificate's private key.
 	Key Path `yaml:"key" required:"true" example:"/etc/sluice/tls.key" aka:"privatekey,keyfile"`
 	// PEM file with the authorities that sign client certificates.
-	ClientCA Path `yaml:"client_ca" aka:"ca"`
+	ClientCA Path `yaml:"client_ca" restart:"true" aka:"ca"`
 	// Whether clients are asked for a certificate, and whether they need one.
-	ClientAuth ClientAuth `yaml:"client_auth" default:"none"`
+	ClientAuth ClientAuth `yaml:"client_auth" default:"none" restart:"true"`
 	// Oldest version of TLS that is spoken.
-	MinVersion TLSVersion `yaml:"min_version" default:"1.2"`
+	MinVersion TLSVersion `yaml:"min_version" default:"1.2" restart:"true"`
 }
 
 // Limits bound what one client may ask of the gateway.
 type Limits struct {
 	// Largest request body; above it 413.
-	MaxBody value.Size `yaml:"max_body" default:"1MiB" min:"0B" max:"1TiB"`
+	MaxBody value.Size `yaml:"max_body" default:"1MiB" min:"1B" max:"1TiB"`
 	// Largest block of request header fields; above it 431.
 	MaxHeaders value.Size `yaml:"max_headers" default:"16KiB" min:"1KiB" max:"1MiB" restart:"true"`
 	// Longest request target (path and query); above it 414.
@@ -179,7 +181,7 @@ type Log struct {
 	// Least important level that is written.
 	Level LogLevel `yaml:"level" default:"info"`
 	// One line of key=value, or one JSON object, for each record.
-	Format LogFormat `yaml:"format" default:"text"`
+	Format LogFormat `yaml:"format" default:"text" restart:"true"`
 }
 
 // DecisionLog is what the gateway says about the requests that it refuses: one
@@ -187,7 +189,7 @@ type Log struct {
 // dropped and counted.
 type DecisionLog struct {
 	// off, stdout, stderr, or a file to append to, written with a slash.
-	Output Output `yaml:"output" default:"off" aka:"file,path"`
+	Output Output `yaml:"output" default:"off" restart:"true" aka:"file,path"`
 	// Most refusals written each second; the rest are counted.
 	RefusalsPerSecond int `yaml:"refusals_per_second" default:"100" min:"1" max:"1000000"`
 }
@@ -196,5 +198,5 @@ type DecisionLog struct {
 type Metrics struct {
 	// How many of the busiest tenants get series of their own; the rest share
 	// one.
-	Tenants int `yaml:"tenants" default:"20" min:"0" max:"1000"`
+	Tenants int `yaml:"tenants" default:"20" min:"0" max:"1000" restart:"true"`
 }

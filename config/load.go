@@ -73,7 +73,7 @@ func (l Loader) Parse(name string, data []byte) (*Config, error) {
 		File:     name,
 		Hash:     hex.EncodeToString(sum[:6]),
 		Files:    doc.Files,
-		Lines:    doc.Lines(func(path string) bool { return !strings.HasPrefix(path, "tenants.api_keys[") }),
+		Lines:    doc.Lines(func(path string) bool { return path != "" && !strings.HasPrefix(path, "tenants.api_keys[") }),
 		Warnings: doc.Warnings(),
 	}
 	return c, nil

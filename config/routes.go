@@ -5,7 +5,7 @@ import "sluice/config/value"
 // Class is how much a request matters; its place in the list is its rank.
 type Class struct {
 	// Name of the class, in lower-case words joined by hyphens.
-	Name ID `yaml:"name" required:"true" example:"standard"`
+	Name ID `yaml:"name" identity:"true" required:"true" example:"standard"`
 }
 
 // ClassHeader lets clients name the class of a request.
@@ -20,7 +20,7 @@ type ClassHeader struct {
 // PriorityRule gives the requests that it matches their class.
 type PriorityRule struct {
 	// Stable name of the rule, in lower-case words joined by hyphens.
-	ID ID `yaml:"id" required:"true" example:"backfills" aka:"name"`
+	ID ID `yaml:"id" identity:"true" required:"true" example:"backfills" aka:"name"`
 	// Which requests.
 	When Condition `yaml:"when" required:"true" example:"{header: {X-Job-Type: backfill}}" aka:"match,if"`
 	// The class that they get.
@@ -50,7 +50,7 @@ type Condition struct {
 type Route struct {
 	// Stable name of the route, in lower-case words joined by hyphens: it is the
 	// label in metrics and logs.
-	ID ID `yaml:"id" required:"true" example:"create-order" aka:"name"`
+	ID ID `yaml:"id" identity:"true" required:"true" example:"create-order" aka:"name"`
 	// Which requests.
 	Match Match `yaml:"match" required:"true" example:"{method: POST, path: /v1/orders}" aka:"when,if"`
 	// How much they matter, unless a priority rule says otherwise.
@@ -68,7 +68,7 @@ type Route struct {
 	// Let clients upgrade the connection, as WebSocket does.
 	Upgrade bool `yaml:"upgrade" default:"false" aka:"websocket,websockets"`
 	// Largest request body. Absent: limits.max_body.
-	MaxBody value.Size `yaml:"max_body" min:"0B" max:"1TiB"`
+	MaxBody value.Size `yaml:"max_body" min:"1B" max:"1TiB"`
 	// Time for one exchange with the origin. Absent: origin.timeout.
 	Timeout value.Duration `yaml:"timeout" min:"1ms" max:"24h"`
 	// Time for a request's body to arrive. Absent: limits.body_timeout.

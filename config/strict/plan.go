@@ -51,7 +51,8 @@ type field struct {
 	above    string
 	example  string
 	aka      []string
-	restart  bool
+	restart  string // "", "true" or "presence"
+	identity bool
 }
 
 // Enumeration is implemented by string types that allow a few words only.
@@ -148,7 +149,8 @@ func (p *plan) compileFields(t reflect.Type) {
 			name: name, index: i, goName: sf.Name, plan: compile(sf.Type),
 			single:   sf.Tag.Get("single"),
 			required: sf.Tag.Get("required") == "true",
-			restart:  sf.Tag.Get("restart") == "true",
+			restart:  sf.Tag.Get("restart"),
+			identity: sf.Tag.Get("identity") == "true",
 			min:      sf.Tag.Get("min"), max: sf.Tag.Get("max"), above: sf.Tag.Get("above"),
 			example: sf.Tag.Get("example"),
 		}

@@ -24,7 +24,9 @@
 //	example:"10s"       shown when a required key is missing
 //	single:"method"     a list may be given as one item under this other key
 //	aka:"upstream"      wrong words that people try, for the suggestion
-//	restart:"true"      a change takes effect only after a restart (see Diff)
+//	identity:"true"     tells the items of a list of sections apart (see Diff)
+//	restart:"true"      a change takes effect only after a restart (see Diff);
+//	                    "presence": only when the section comes or goes
 //
 // and on a field named _ of the struct itself:
 //

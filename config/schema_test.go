@@ -1,0 +1,175 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"gopkg.in/yaml.v3"
+
+	"sluice/config/strict"
+	"sluice/config/strict/comments"
+)
+
+var update = flag.Bool("update", false, "write what the tests find instead of comparing with it")
+
+// generateSchema builds the schema from the structs as they are now.
+func generateSchema(t *testing.T) []byte {
+	t.Helper()
+	docs, err := comments.Read(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strict.Schema(Config{}, "Sluice configuration", docs)
+}
+
+func TestSchemaIsCurrent(t *testing.T) {
+	want := generateSchema(t)
+	if *update {
+		if err := os.WriteFile("config.schema.json", want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if !bytes.Equal(Schema(), want) {
+		t.Error("config.schema.json is not what the structs say; run: go generate ./config")
+	}
+}
+
+func TestSchemaDescribesEveryKey(t *testing.T) {
+	var root map[string]any
+	if err := json.Unmarshal(generateSchema(t), &root); err != nil {
+		t.Fatal(err)
+	}
+	keys := 0
+	var visit func(path string, v any)
+	visit = func(path string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			if props, ok := v["properties"].(map[string]any); ok {
+				for key, p := range props {
+					keys++
+					// An override's own keys mean what those of limit mean.
+					inherited := strings.HasSuffix(path, ".overrides.additionalProperties.properties")
+					if p.(map[string]any)["description"] == nil && !inherited {
+						t.Errorf("%s.%s has no description: comment its field", path, key)
+					}
+				}
+			}
+			for key, inner := range v {
+				visit(path+"."+key, inner)
+			}
+		case []any:
+			for _, inner := range v {
+				visit(path, inner)
+			}
+		}
+	}
+	visit("", root)
+	if keys < 80 {
+		t.Errorf("the schema has %d keys only", keys)
+	}
+}
+
+// compileSchema returns the committed schema, ready to validate with.
+func compileSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("config.schema.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := c.Compile("config.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled
+}
+
+// toJSON reads YAML as an editor would, or reports that it can't.
+func toJSON(t *testing.T, data []byte) (any, bool) {
+	t.Helper()
+	var v any
+	if err := yaml.Unmarshal(data, &v); err != nil {
+		return nil, false
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, false
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc, true
+}
+
+func TestSchemaAcceptsWhatTheLoaderAccepts(t *testing.T) {
+	schema := compileSchema(t)
+	for _, file := range append(glob(t, "testdata/good/*.yaml"), "../config.yaml") {
+		doc, ok := toJSON(t, read(t, file))
+		if !ok {
+			t.Errorf("%s does not read as YAML", file)
+			continue
+		}
+		if err := schema.Validate(doc); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+// beyondSchema are the mistakes that no single value shows, or that patterns
+// and bounds of JSON Schema can't express. The loader alone finds them.
+var beyondSchema = map[string]string{}
+
+func TestSchemaRefusesWhatTheLoaderRefuses(t *testing.T) {
+	if err := json.Unmarshal(read(t, "testdata/beyond-schema.json"), &beyondSchema); err != nil {
+		t.Fatal(err)
+	}
+	schema := compileSchema(t)
+	for _, file := range glob(t, "testdata/bad/*.yaml") {
+		doc, ok := toJSON(t, read(t, file))
+		if !ok {
+			continue // not even YAML to an editor
+		}
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		err := schema.Validate(doc)
+		_, beyond := beyondSchema[name]
+		switch {
+		case err == nil && !beyond:
+			t.Errorf("the schema accepts %s, which the loader refuses", file)
+		case err != nil && beyond:
+			t.Errorf("the schema refuses %s now: remove it from testdata/beyond-schema.json", file)
+		}
+		delete(beyondSchema, name)
+	}
+	for name := range beyondSchema {
+		t.Errorf("testdata/beyond-schema.json names %s, which is no file of testdata/bad", name)
+	}
+}
+
+func glob(t *testing.T, pattern string) []string {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files match %s (%v)", pattern, err)
+	}
+	return files
+}
+
+func read(t testing.TB, file string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
