@@ -1,0 +1,197 @@
+package idempotency
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unsafe"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Redis keeps records in Redis, one key each, so that several gateways share
+// them and a cluster spreads them.
+//
+// Claiming is SET NX GET PX: if its reply is lost, a second try gets its own
+// record back and so knows that it has won. Everything else is a script that
+// compares the owner, and that can be run again likewise.
+//
+// Records are as safe as Redis keeps its writes: see Check.
+type Redis struct {
+	client  redis.UniversalClient
+	codec   *Codec
+	timeout time.Duration
+	batches batcher
+}
+
+// Scripts; each documents its arguments and their units.
+var (
+	//go:embed scripts/read.lua
+	readSource string
+	//go:embed scripts/lapse.lua
+	lapseSource string
+	//go:embed scripts/settle.lua
+	settleSource string
+	//go:embed scripts/release.lua
+	releaseSource string
+
+	readScript    = redis.NewScript(readSource)
+	lapseScript   = redis.NewScript(lapseSource)
+	settleScript  = redis.NewScript(settleSource)
+	releaseScript = redis.NewScript(releaseSource)
+)
+
+// NewRedis returns a store on the Redis of o. It does not connect: a Redis
+// that is down comes back without a restart. Call Check at start-up.
+func NewRedis(codec *Codec, o RedisOptions) (*Redis, error) {
+	client, err := o.client()
+	if err != nil {
+		return nil, err
+	}
+	s := &Redis{client: client, codec: codec, timeout: o.Timeout}
+	s.batches.init(client, o.Timeout)
+	return s, nil
+}
+
+// Close closes the connections.
+func (s *Redis) Close() error { return s.client.Close() }
+
+// Claim implements [Store].
+func (s *Redis) Claim(ctx context.Context, name string, r *Record) (*Reading, error) {
+	value := s.codec.encode(name, r)
+	reply, err := s.do(ctx, "claim", func(ctx context.Context) *redis.Cmd {
+		return redis.NewCmd(ctx, "set", name, value, "nx", "get", "px", r.Retention.Milliseconds())
+	})
+	if errors.Is(err, redis.Nil) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.record(name, reply)
+	if err != nil {
+		return nil, err
+	}
+	return &Reading{Record: found}, nil
+}
+
+// Read implements [Store].
+func (s *Redis) Read(ctx context.Context, name string) (Reading, error) {
+	return s.reading(s.run(ctx, "read", readScript, name))(name)
+}
+
+// Lapse implements [Store].
+func (s *Redis) Lapse(ctx context.Context, name string, of Owner, next *Record) (Reading, error) {
+	value := s.codec.encode(name, next)
+	return s.reading(s.run(ctx, "lapse", lapseScript, name, of.Token[:], value, next.Retention.Milliseconds()))(name)
+}
+
+// Settle implements [Store].
+func (s *Redis) Settle(ctx context.Context, name string, of Owner, next *Record) error {
+	value := s.codec.encode(name, next)
+	return s.done(s.run(ctx, "settle", settleScript, name, of.Token[:], value, next.Retention.Milliseconds()))
+}
+
+// Release implements [Store].
+func (s *Redis) Release(ctx context.Context, name string, of Owner) error {
+	return s.done(s.run(ctx, "release", releaseScript, name, of.Token[:]))
+}
+
+// done reads the reply of a script that says whether it did what it was asked.
+func (s *Redis) done(reply any, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case reply == int64(1):
+		return nil
+	case reply == int64(0):
+		return ErrLost
+	}
+	return fmt.Errorf("redis: unexpected reply %T", reply)
+}
+
+// reading reads a reply {record, milliseconds left}.
+func (s *Redis) reading(reply any, err error) func(name string) (Reading, error) {
+	return func(name string) (Reading, error) {
+		if err != nil {
+			return Reading{}, err
+		}
+		pair, ok := reply.([]any)
+		if !ok || len(pair) != 2 {
+			return Reading{}, fmt.Errorf("redis: unexpected reply %T", reply)
+		}
+		if pair[0] == nil {
+			return Reading{}, nil
+		}
+		r, err := s.record(name, pair[0])
+		if err != nil {
+			return Reading{}, err
+		}
+		ms, _ := pair[1].(int64)
+		if ms < 0 { // someone took the time limit away: as if just written
+			return Reading{r, r.Retention}, nil
+		}
+		return Reading{r, time.Duration(ms) * time.Millisecond}, nil
+	}
+}
+
+func (s *Redis) record(name string, reply any) (*Record, error) {
+	value, ok := reply.(string)
+	if !ok {
+		return nil, fmt.Errorf("redis: unexpected reply %T", reply)
+	}
+	// Decoding does not write to the bytes.
+	return s.codec.decode(name, unsafe.Slice(unsafe.StringData(value), len(value)))
+}
+
+// run runs a script by its hash, and by its text where Redis does not know it.
+func (s *Redis) run(ctx context.Context, op string, script *redis.Script, name string, args ...any) (any, error) {
+	all := make([]any, 0, 4+len(args))
+	all = append(append(all, "evalsha", script.Hash(), 1, name), args...)
+	reply, err := s.do(ctx, op, func(ctx context.Context) *redis.Cmd { return redis.NewCmd(ctx, all...) })
+	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
+		all[0], all[1] = "eval", scriptText[script]
+		reply, err = s.do(ctx, op, func(ctx context.Context) *redis.Cmd { return redis.NewCmd(ctx, all...) })
+	}
+	return reply, err
+}
+
+var scriptText = map[*redis.Script]string{
+	readScript: readSource, lapseScript: lapseSource, settleScript: settleSource, releaseScript: releaseSource,
+}
+
+// do sends a command, and once more where it failed on the way: its reply may
+// have been lost, and every command recognises what an earlier try of it did.
+func (s *Redis) do(ctx context.Context, op string, command func(context.Context) *redis.Cmd) (any, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	cmd := command(ctx)
+	err := s.batches.process(ctx, cmd)
+	if err != nil && ctx.Err() == nil && worthRepeating(err) {
+		cmd = command(ctx)
+		err = s.batches.process(ctx, cmd)
+	}
+	switch {
+	case err == nil:
+		return cmd.Val(), nil
+	case errors.Is(err, redis.Nil), redis.HasErrorPrefix(err, "NOSCRIPT"):
+		return nil, err
+	case redis.HasErrorPrefix(err, "WRONGTYPE"), redis.HasErrorPrefix(err, "FOREIGN"), strings.Contains(err.Error(), "FOREIGN"):
+		return nil, fmt.Errorf("redis: %s: %w: %s", op, ErrCorrupt, err.Error())
+	}
+	return nil, fmt.Errorf("redis: %s: %w", op, err)
+}
+
+// worthRepeating reports whether err is about the way to Redis, or about a
+// server that has just ceased to be the right one.
+func worthRepeating(err error) bool {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return true
+	}
+	return redis.HasErrorPrefix(err, "READONLY") || redis.HasErrorPrefix(err, "LOADING") ||
+		redis.HasErrorPrefix(err, "CLUSTERDOWN") || redis.HasErrorPrefix(err, "TRYAGAIN") || redis.HasErrorPrefix(err, "MASTERDOWN")
+}
