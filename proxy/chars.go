@@ -16,6 +16,8 @@ var tchar = func() (t [256]bool) {
 	return t
 }()
 
+const hexDigits = "0123456789abcdef"
+
 func isTchar(c byte) bool { return tchar[c] }
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }

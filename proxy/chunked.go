@@ -168,13 +168,12 @@ func hexValue(c byte) (v byte, ok bool) {
 
 // appendChunkSize writes the line that begins a chunk of n bytes.
 func appendChunkSize(b []byte, n int) []byte {
-	const digits = "0123456789abcdef"
 	shift := 0
 	for n>>shift > 15 {
 		shift += 4
 	}
 	for ; shift >= 0; shift -= 4 {
-		b = append(b, digits[n>>shift&15])
+		b = append(b, hexDigits[n>>shift&15])
 	}
 	return append(b, '\r', '\n')
 }

@@ -68,6 +68,18 @@ func (c *conn) useTLS(config *tls.Config) {
 	c.Conn, c.raw, c.secure = tls.Server(c.Conn, config), nil, true
 }
 
+// learnCert finds the tenant name in the client's certificate, once the
+// handshake is over.
+func (c *conn) learnCert() {
+	session, ok := c.Conn.(*tls.Conn)
+	if !ok || c.server.opts.CertName == nil {
+		return
+	}
+	if chain := session.ConnectionState().VerifiedChains; len(chain) > 0 {
+		c.cert = c.server.opts.CertName(chain[0][0])
+	}
+}
+
 // Read gives fasthttp the stub of the next request.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.stubLeft == 0 {
@@ -106,9 +118,14 @@ func (c *conn) nextRequest() error {
 			return io.EOF
 		}
 	}
+	first := !c.used
 	c.used = true
 	for {
 		err := c.more()
+		if first && c.secure && err == nil {
+			c.learnCert()
+			first = false
+		}
 		switch begun := c.x != nil && len(c.x.in) > 0; {
 		case err == nil:
 		case begun && errors.Is(err, os.ErrDeadlineExceeded) && time.Now().Before(c.armed):

@@ -92,9 +92,8 @@ func validID(id string) bool {
 
 // appendHex appends v as 16 hex digits.
 func appendHex(b []byte, v uint64) []byte {
-	const digits = "0123456789abcdef"
 	for shift := 60; shift >= 0; shift -= 4 {
-		b = append(b, digits[v>>shift&15])
+		b = append(b, hexDigits[v>>shift&15])
 	}
 	return b
 }

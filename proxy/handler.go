@@ -34,8 +34,7 @@ func (x *exchange) serve(s *Server) {
 	x.keep = !x.head.close && !s.draining.Load()
 	x.event.Request = &x.request
 	x.fromTrusted = x.trusted()
-	s.Counters.Received.Add(1)
-	s.Counters.Pending.Add(1)
+	s.opts.Observer.Begin()
 	defer x.finish(s)
 
 	if v := x.violation; v.is() {
@@ -116,7 +115,6 @@ func (x *exchange) finish(s *Server) {
 	x.event.BytesIn = max(x.event.BytesIn, x.body.got)
 	x.event.Done = x.since()
 	s.opts.Observer.Observe(&x.event)
-	s.Counters.Pending.Add(-1)
 }
 
 // refuse answers a request that the protocol forbids.

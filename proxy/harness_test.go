@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -113,9 +114,12 @@ func (byHeader) Identify(r *admission.Request) admission.Refusal {
 
 // recorder is an observer that keeps what it is told.
 type recorder struct {
-	mu   sync.Mutex
-	list []admission.Event
+	begun atomic.Int64
+	mu    sync.Mutex
+	list  []admission.Event
 }
+
+func (r *recorder) Begin() { r.begun.Add(1) }
 
 func (r *recorder) Observe(e *admission.Event) {
 	r.mu.Lock()

@@ -54,10 +54,13 @@ type Origin struct {
 type address struct {
 	origin   *Origin
 	name     string // host:port
+	url      string // scheme://host[:port]
+	tls      *tls.Config
 	pool     fasthttp.HostClient
 	failures atomic.Int32
 	ejected  atomic.Int64 // until this time, in Unix nanoseconds
 	sick     atomic.Bool  // by active health check
+	lastFail atomic.Pointer[string]
 }
 
 // NewOrigin prepares the addresses; it connects to none.
@@ -74,6 +77,7 @@ func NewOrigin(opts OriginOptions) (*Origin, error) {
 		}
 		a := &address{origin: o, name: net.JoinHostPort(u.Hostname(), port)}
 		dialer := &net.Dialer{KeepAlive: 30 * time.Second}
+		a.url = u.Scheme + "://" + u.Host
 		var tlsConfig *tls.Config
 		if u.Scheme == "https" {
 			tlsConfig = &tls.Config{}
@@ -84,6 +88,7 @@ func NewOrigin(opts OriginOptions) (*Origin, error) {
 				tlsConfig.ServerName = u.Hostname()
 			}
 			tlsConfig.NextProtos = []string{"http/1.1"}
+			a.tls = tlsConfig
 		}
 		a.pool = fasthttp.HostClient{
 			Addr:                a.name,
@@ -192,7 +197,7 @@ func (a *address) try(x *exchange, rp *RoutePolicy, deadline time.Time) result {
 			return result{admission.NotSent, admission.OriginFull, a.name + ": all connections allowed by origin.max_connections are in use", false}
 		}
 		if err != nil {
-			a.failed()
+			a.failed(err.Error())
 			return result{admission.NotSent, admission.OriginUnreachable, fmt.Sprintf("%s: %v", a.name, err), false}
 		}
 		oc := cc.Conn().(*originConn)
@@ -214,10 +219,11 @@ func (a *address) try(x *exchange, rp *RoutePolicy, deadline time.Time) result {
 			continue
 		}
 		switch {
-		case res.failure == admission.None:
+		case res.failure != admission.None && res.failure != admission.OriginTimeout:
+			a.failed(res.detail)
+		case res.outcome == admission.Answered && a.lastFail.Load() != nil:
 			a.failures.Store(0)
-		case res.failure != admission.OriginTimeout:
-			a.failed()
+			a.lastFail.Store(nil)
 		}
 		if res.detail != "" {
 			res.detail = a.name + ": " + res.detail
@@ -227,8 +233,10 @@ func (a *address) try(x *exchange, rp *RoutePolicy, deadline time.Time) result {
 }
 
 // failed counts a failure, and takes the address out of use for a while after
-// several in a row.
-func (a *address) failed() {
+// several in a row. Time-outs do not count: the origin may just be slow, and
+// taking load off one address puts it on the others. Nor does what clients do.
+func (a *address) failed(why string) {
+	a.lastFail.Store(&why)
 	after := a.origin.opts.EjectAfter
 	if after > 0 && int(a.failures.Add(1)) >= after {
 		a.failures.Store(0)
@@ -243,6 +251,7 @@ type AddressStatus struct {
 	Failures    int    `json:"failures"`
 	Connections int    `json:"connections"`
 	Idle        int    `json:"idle"`
+	LastError   string `json:"last_error"` // of the latest failure; "" while all is well
 }
 
 // Status reports on every address.
@@ -250,7 +259,10 @@ func (o *Origin) Status() []AddressStatus {
 	now := time.Now().UnixNano()
 	all := make([]AddressStatus, len(o.addresses))
 	for i, a := range o.addresses {
-		all[i] = AddressStatus{a.name, a.usable(now), int(a.failures.Load()), a.pool.ConnsCount(), a.pool.IdleConnsCount()}
+		all[i] = AddressStatus{a.name, a.usable(now), int(a.failures.Load()), a.pool.ConnsCount(), a.pool.IdleConnsCount(), ""}
+		if e := a.lastFail.Load(); e != nil {
+			all[i].LastError = *e
+		}
 	}
 	return all
 }

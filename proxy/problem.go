@@ -65,16 +65,28 @@ func (x *exchange) appendProblemBody(b []byte, reason admission.Reason, status i
 	b = append(b, `","status":`...)
 	b = strconv.AppendInt(b, int64(status), 10)
 	b = append(b, `,"detail":"`...)
-	b = append(b, detail...)
+	b = appendEscaped(b, detail)
 	b = append(b, `","reason":"`...)
 	b = append(b, reason.String()...)
 	b = append(b, `","request_id":"`...)
-	b = append(b, x.request.ID...)
+	b = appendEscaped(b, x.request.ID)
 	if d := &x.decision; reason == admission.Deferred && d.Promise.Made() {
 		b = append(b, `","expected_at":"`...)
 		b = d.Promise.NotBefore.UTC().AppendFormat(b, time.RFC3339)
 	}
 	return append(b, "\"}\n"...)
+}
+
+// appendEscaped appends ASCII text as the inside of a JSON string.
+func appendEscaped(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' {
+			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+		} else {
+			b = append(b, c)
+		}
+	}
+	return b
 }
 
 // wholeSeconds rounds up, to at least one: a client that waits that long waits

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"log"
@@ -21,34 +22,34 @@ import (
 
 // Options are what a Server needs for its whole life.
 type Options struct {
-	Limits   Limits
-	TLS      *tls.Config // nil: plain HTTP
-	Via      string      // pseudonym in Via; an instance's random suffix is added
-	Observer admission.Observer
+	Limits Limits
+	TLS    *tls.Config // nil: plain HTTP
+	// CertName returns the tenant name in a client's verified certificate, ""
+	// for none. Needed where TLS asks for certificates.
+	CertName func(*x509.Certificate) string
+	Via      string // pseudonym in Via; an instance's random suffix is added
+	Observer Observer
 	Log      *slog.Logger
 }
 
-// Counters count requests. Received is at least the number of requests
-// reported to the observer plus Pending, and equal to it whenever no request
-// is just beginning or ending.
-type Counters struct {
-	Received atomic.Int64 // requests whose head was complete, or refused
-	Pending  atomic.Int64 // of these, not yet reported to the observer
-	Refused  atomic.Int64 // connections refused for lack of room
+// Observer is told of every request twice: when its head has been read (or is
+// known to be refused), and, as an admission.Observer, at its end.
+type Observer interface {
+	admission.Observer
+	Begin()
 }
 
 // Server accepts client connections and serves the requests on them.
 type Server struct {
-	Counters Counters
-
 	opts   Options
 	via    string
 	limits atomic.Pointer[Limits]
 	policy atomic.Pointer[Policy]
 	http   fasthttp.Server
 
-	draining  atomic.Bool
-	lingering atomic.Int32
+	draining   atomic.Bool
+	lingering  atomic.Int32
+	turnedAway atomic.Int64
 
 	mu      sync.Mutex
 	conns   map[*conn]struct{}
@@ -158,6 +159,9 @@ func (s *Server) Connections() int {
 	return len(s.conns)
 }
 
+// TurnedAway returns how many connections were refused for lack of room.
+func (s *Server) TurnedAway() int64 { return s.turnedAway.Load() }
+
 // admit takes a new connection in, unless there are too many.
 func (s *Server) admit(nc net.Conn) (*conn, bool) {
 	c := newConn(s, nc)
@@ -209,7 +213,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		pause = 5 * time.Millisecond
 		c, ok := l.server.admit(nc)
 		if !ok {
-			l.server.Counters.Refused.Add(1)
+			l.server.turnedAway.Add(1)
 			l.server.turnAway(c)
 			continue
 		}

@@ -1,0 +1,248 @@
+// Package gateway wires the parts of Sluice together from a configuration, and
+// owns their life: start, reload, drain, stop.
+//
+// What can change at run time is in a [proxy.Policy], built anew from each
+// configuration: everything that can fail is prepared first, then the policy is
+// swapped in one step, and requests under way finish under the one that they
+// began with. What has to outlive a reload (bucket levels, counts, connections
+// to an unchanged origin) is held here and handed from one policy to the next.
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/admin"
+	"sluice/admission/ratelimit"
+	"sluice/config"
+	"sluice/proxy"
+)
+
+// Options say where a gateway gets its configuration and what it reports to.
+type Options struct {
+	// Load returns the configuration: at the start, and again at each reload.
+	// Its error says all that is wrong.
+	Load func() (*config.Config, error)
+	// Path is the configuration file, watched for changes; "" for the embedded
+	// defaults.
+	Path string
+	// Version of the program.
+	Version string
+	// Log is told of starts, stops, reloads and problems. Nil discards.
+	Log *slog.Logger
+}
+
+// Gateway is one running gateway. Make it with [New] and run it once with
+// [Gateway.Run]; the other methods are safe for concurrent use.
+type Gateway struct {
+	opts    Options
+	log     *slog.Logger
+	started time.Time
+	first   *config.Config // what settings that need a restart are judged by
+
+	server   *proxy.Server
+	listener net.Listener
+	admin    *admin.Server
+	metrics  *admin.Metrics
+	live     *admin.Live
+	observer observers
+	records  *admin.DecisionLog
+	file     *admin.LogFile // of the decision log; nil where it is none
+	buckets  *ratelimit.Gate
+	certs    *certificates // nil without TLS
+
+	draining atomic.Bool
+
+	mu      sync.Mutex // held by reload
+	current atomic.Pointer[running]
+}
+
+// running is the configuration in force.
+type running struct {
+	*prepared
+	loaded  time.Time
+	failure string   // of the latest reload; "" where it succeeded
+	pending []string // changed settings that take effect at the next start
+}
+
+// observers is what the proxy reports to: all of admin's, and the count of
+// requests begun.
+type observers struct {
+	admin.Fanout
+	metrics *admin.Metrics
+}
+
+func (o observers) Begin() { o.metrics.Begin() }
+
+// New loads the configuration, prepares everything and takes the ports. It
+// serves nothing yet.
+func New(opts Options) (*Gateway, error) {
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	cfg, err := opts.Load()
+	if err != nil {
+		return nil, err
+	}
+	g := &Gateway{opts: opts, log: opts.Log, started: time.Now(), first: cfg}
+	p, err := prepare(cfg, nil)
+	if err != nil {
+		return nil, err
+	}
+	if g.buckets, err = ratelimit.New(p.buckets, time.Now()); err != nil {
+		return nil, err
+	}
+	p.attach(g.buckets)
+	if err := g.observe(cfg); err != nil {
+		return nil, err
+	}
+	g.observer.SetPolicy(p.names)
+
+	options := proxy.Options{Limits: p.limits, Via: string(cfg.Forwarding.Via), Observer: g.observer, Log: g.log}
+	if cfg.TLS != nil {
+		g.certs = &certificates{}
+		g.certs.store(p.tls)
+		options.TLS = g.certs.config()
+		options.CertName = g.certName
+	}
+	g.server = proxy.NewServer(options, p.policy)
+	g.current.Store(&running{prepared: p, loaded: time.Now()})
+	if g.listener, err = net.Listen("tcp", string(cfg.Listen)); err != nil {
+		return nil, listenError("listen", string(cfg.Listen), err)
+	}
+	sections := []admin.Section{{Name: "connections", Value: g.connections}}
+	g.admin, err = admin.NewServer(admin.Options{
+		Listen: string(cfg.Admin.Listen), Pprof: cfg.Admin.Pprof,
+		Gateway: g, Metrics: g.metrics, Live: g.live, Sections: sections, Logger: g.log,
+	})
+	if err == nil {
+		err = g.admin.Start()
+	}
+	if err != nil {
+		g.listener.Close()
+		return nil, listenError("admin.listen", string(cfg.Admin.Listen), err)
+	}
+	g.metrics.ConfigLoaded(admin.ReloadRecord{At: time.Now(), Trigger: "start", Hash: cfg.Source.Hash})
+	for _, w := range cfg.Source.Warnings {
+		g.log.Warn("the configuration may not mean what it says", "where", w.Error())
+	}
+	return g, nil
+}
+
+// listenError says what to do about a port that cannot be had.
+func listenError(path, addr string, err error) error {
+	if errors.Is(err, os.ErrPermission) {
+		return fmt.Errorf("%s: no permission to listen on %s; use a port above 1023: %w", path, addr, err)
+	}
+	return fmt.Errorf("%s: cannot listen on %s; free the port or set %s to another (port 0 takes any): %w", path, addr, path, err)
+}
+
+// observe makes what the proxy reports to.
+func (g *Gateway) observe(cfg *config.Config) error {
+	out := cfg.DecisionLog.Output
+	if out != "off" {
+		w, err := g.openLog(out)
+		if err != nil {
+			return err
+		}
+		g.records = admin.NewDecisionLog(w, admin.LogOptions{PerSecond: cfg.DecisionLog.RefusalsPerSecond, Logger: g.log})
+	}
+	g.metrics = admin.NewMetrics(admin.MetricsOptions{Version: g.opts.Version, TopTenants: cfg.Metrics.Tenants, Log: g.records})
+	g.live = admin.NewLive(g.metrics, admin.LiveOptions{})
+	g.observer = observers{admin.Fanout{g.metrics, g.live}, g.metrics}
+	if g.records != nil {
+		g.observer.Fanout = append(g.observer.Fanout, g.records)
+	}
+	return nil
+}
+
+func (g *Gateway) openLog(out config.Output) (interface{ Write([]byte) (int, error) }, error) {
+	path, isFile := out.File()
+	switch {
+	case isFile:
+		f, err := admin.OpenLogFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("decision_log.output: %w", err)
+		}
+		g.file = f
+		return f, nil
+	case out == "stdout":
+		return os.Stdout, nil
+	}
+	return os.Stderr, nil
+}
+
+// Addr is the address that clients connect to.
+func (g *Gateway) Addr() string { return g.listener.Addr().String() }
+
+// AdminAddr is the address of the private listener.
+func (g *Gateway) AdminAddr() string { return g.admin.Addr() }
+
+// Run serves until ctx ends, then drains and stops: readiness fails and answers
+// close their connections for the drain time, then no connection is accepted
+// any more, and running requests finish. It returns nil if everything that was
+// accepted was answered.
+func (g *Gateway) Run(ctx context.Context) error {
+	cfg := g.current.Load().cfg
+	g.log.Info("sluice is serving",
+		"version", g.opts.Version, "listen", g.Addr(), "admin", g.AdminAddr(),
+		"origin", originURLs(cfg), "config", cfg.Source.File, "hash", cfg.Source.Hash, "routes", len(cfg.Routes))
+	if len(cfg.Routes) == 0 {
+		g.log.Warn("no routes are configured: every request is passed on unguarded")
+	}
+	served := make(chan error, 1)
+	go func() { served <- g.server.Serve(g.listener) }()
+	watching, stopWatching := context.WithCancel(ctx)
+	var background sync.WaitGroup
+	background.Go(func() { g.watch(watching) })
+	background.Go(func() { g.checkHealth(watching) })
+	defer background.Wait()
+	defer stopWatching()
+
+	select {
+	case <-ctx.Done():
+	case err := <-served:
+		return fmt.Errorf("the listener stopped: %w", err)
+	}
+	return g.stop(served)
+}
+
+func (g *Gateway) stop(served <-chan error) error {
+	cfg := g.current.Load().cfg
+	begun := time.Now()
+	g.draining.Store(true)
+	g.server.Drain()
+	g.log.Info("draining", "drain", cfg.Shutdown.Drain.String(), "connections", g.server.Connections())
+	time.Sleep(time.Duration(cfg.Shutdown.Drain))
+
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(cfg.Shutdown.Timeout))
+	defer cancel()
+	err := g.server.Shutdown(ctx)
+	if err == nil {
+		err = <-served
+	}
+	g.current.Load().policy.Origin.Close()
+
+	end, cancelEnd := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancelEnd()
+	if g.records != nil {
+		err = errors.Join(err, g.records.Close(end))
+	}
+	if g.file != nil {
+		err = errors.Join(err, g.file.Close())
+	}
+	_ = g.admin.Shutdown(end)
+	if err != nil {
+		g.log.Error("stopped, but not everything could finish", "error", err, "after", time.Since(begun).Round(time.Millisecond))
+		return err
+	}
+	g.log.Info("stopped", "after", time.Since(begun).Round(time.Millisecond))
+	return nil
+}
