@@ -40,15 +40,16 @@
 // A refusal says when to come back:
 //
 //	wait   = (cost - tokens) / rate
-//	place  = as many seconds as the refill needs for those refused before and
-//	         not yet due, at most 30 s, then starting over
+//	place  = what min(rate, burst a second) needs for those refused before and
+//	         not yet due; at most 30 s, then starting over
 //	spread = u * min(max(wait/4, 1 s), 5 s), 0 <= u < 1 from a hash of the tenant
 //	RetryAfter = wait + place + spread
 //
 // It is never early: a tenant that waits that long and spends nothing meanwhile
 // gets in. The place hands the refill out in the order of asking, so that a
 // hundred requests refused in one instant do not all return in the same second
-// to find one token. It starts over after 30 s, so a tenant that hammers and
+// to find one token; as Retry-After is in whole seconds they return in bunches,
+// which is why the burst counts here. It starts over after 30 s, so a tenant that hammers and
 // never listens does not push its own polite requests into the far future. The
 // spread keeps tenants apart that were refused together.
 //

@@ -43,8 +43,7 @@ type override struct {
 	bucket *bucket
 }
 
-// New makes a gate whose buckets are full. No later call may name a time before
-// now: such a time counts as now.
+// New makes a gate whose buckets are full.
 func New(o Options, now time.Time) (*Gate, error) {
 	g := &Gate{base: now, seed: maphash.MakeSeed()}
 	if _, err := g.Reconfigure(o, now); err != nil {
@@ -63,11 +62,10 @@ func (p *policy) limitOf(route *admission.Route) *limit {
 	return p.tenants
 }
 
-// stripeOf returns the stripe of a tenant from its hash. It uses the high bits,
-// the spread over tenants the low ones.
-func stripeOf(hash uint64) uint8 { return uint8(hash >> (64 - stripeBits)) }
+// hash is what tenants go by in tables.
+func (g *Gate) hash(tenant string) uint64 { return maphash.String(g.seed, tenant) }
 
-func (g *Gate) since(now time.Time) int64 { return max(int64(now.Sub(g.base)), 0) }
+func (g *Gate) since(now time.Time) int64 { return int64(now.Sub(g.base)) }
 
 func (g *Gate) time(at int64) time.Time { return g.base.Add(time.Duration(at)) }
 
@@ -77,8 +75,8 @@ type claim struct {
 	limit  *limit
 	own    override // zero: the tenant has none
 	quota  Quota
-	cost   int64 // at most the burst
-	hash   uint64
+	cost   int64  // at most the burst
+	tenant uint64 // hash
 	at     int64
 }
 
@@ -97,19 +95,19 @@ func (g *Gate) claim(now time.Time, r *admission.Request) (claim, bool) {
 		return claim{}, false
 	}
 	c.cost = min(cost(r), int64(c.quota.Burst))
-	c.hash = maphash.String(g.seed, r.Tenant)
+	c.tenant = g.hash(r.Tenant)
 	c.at = g.since(now)
 	return c, true
 }
 
 // lock returns the bucket that c takes from, with its stripe locked.
-func (g *Gate) lock(c *claim, tenant string) *bucket {
-	i := stripeOf(c.hash)
+func (g *Gate) lock(c *claim) *bucket {
+	i := stripeOf(c.tenant)
 	g.stripes[i].Lock()
 	if c.own.bucket != nil {
 		return c.own.bucket // in the stripe of its tenant, like any other
 	}
-	b := c.limit.table.get(g.base, c.at, tenant, i, c.quota, c.policy.most)
+	b := c.limit.table.get(g.base, c.at, c.tenant, c.quota, c.policy.most)
 	if b.stripe != i { // the overflow bucket
 		g.stripes[i].Unlock()
 		g.stripes[b.stripe].Lock()
@@ -125,7 +123,7 @@ func (g *Gate) Reserve(now time.Time, r *admission.Request, d *admission.Decisio
 	if !limited {
 		return admission.Permit{}, admission.Refusal{}
 	}
-	b := g.lock(&c, r.Tenant)
+	b := g.lock(&c)
 	defer g.stripes[b.stripe].Unlock()
 
 	at := b.advance(c.at)
@@ -156,9 +154,8 @@ func (c *claim) retryAfter(b *bucket, at int64, tokens float64) time.Duration {
 	if c.cost <= 0 || wait == never {
 		return 0
 	}
-	told := b.place(at, wait, c.quota.until(float64(c.cost)))
-	// The caller's clock may be behind the bucket's.
-	return told + spread(wait, c.hash) + time.Duration(at-c.at)
+	behind := time.Duration(at - c.at) // the caller's clock, of the bucket's
+	return behind + wait + b.place(at, wait, float64(c.cost), c.quota) + spread(wait, c.tenant)
 }
 
 // state describes a bucket that holds so many tokens.
@@ -169,8 +166,8 @@ func (c *claim) state(tokens float64) admission.Limit {
 		Quota:     int64(c.quota.Burst),
 		Remaining: int64(max(tokens, 0)),
 	}
-	if c.quota.Rate > 0 {
-		s.Window = c.quota.until(burst)
+	if window := c.quota.until(burst); window != never {
+		s.Window = window
 		s.Reset = c.quota.until(burst - tokens)
 	}
 	return s

@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"hash/maphash"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -71,7 +70,7 @@ func (g *Gate) replace(old *limit, l *Limit, at int64, report *Report) *limit {
 		before, bucket := g.inherit(old, next.table, tenant)
 		switch {
 		case bucket == nil && !quota.Unlimited():
-			bucket = newBucket(stripeOf(maphash.String(g.seed, tenant)), g.base, at, quota)
+			bucket = newBucket(stripeOf(g.hash(tenant)), g.base, at, quota)
 		case bucket != nil:
 			report.count(before, quota)
 			if _, was := old.overrides[tenant]; !was {
@@ -86,7 +85,7 @@ func (g *Gate) replace(old *limit, l *Limit, at int64, report *Report) *limit {
 		}
 		s := &g.stripes[was.bucket.stripe]
 		s.Lock()
-		next.table.put(tenant, was.bucket.stripe, was.bucket)
+		next.table.put(g.hash(tenant), was.bucket)
 		s.Unlock()
 		report.count(was.quota, l.Quota)
 	}
@@ -105,25 +104,28 @@ func (g *Gate) inherit(old *limit, t *table, tenant string) (Quota, *bucket) {
 	if was, ok := old.overrides[tenant]; ok {
 		return was.quota, was.bucket
 	}
-	i := stripeOf(maphash.String(g.seed, tenant))
-	g.stripes[i].Lock()
-	defer g.stripes[i].Unlock()
-	b, _ := t.parts[i].Peek(tenant)
-	return old.quota, b
+	return old.quota, g.peek(t, tenant)
 }
 
 // alsoInTable counts the overrides whose bucket is in the table too.
 func (g *Gate) alsoInTable(l *limit) int {
 	n := 0
 	for tenant, o := range l.overrides {
-		i := stripeOf(maphash.String(g.seed, tenant))
-		g.stripes[i].Lock()
-		if b, ok := l.table.parts[i].Peek(tenant); ok && b == o.bucket {
+		if o.bucket != nil && g.peek(l.table, tenant) == o.bucket {
 			n++
 		}
-		g.stripes[i].Unlock()
 	}
 	return n
+}
+
+// peek returns a tenant's bucket in a table; nil if it has none.
+func (g *Gate) peek(t *table, tenant string) *bucket {
+	hash := g.hash(tenant)
+	i := stripeOf(hash)
+	g.stripes[i].Lock()
+	defer g.stripes[i].Unlock()
+	b, _ := t.parts[i].Peek(hash)
+	return b
 }
 
 // buckets counts the overrides that have a bucket.

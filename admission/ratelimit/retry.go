@@ -33,16 +33,19 @@ func (q Quota) until(tokens float64) time.Duration {
 	return time.Duration(ns)
 }
 
-// place returns when a request that could have its tokens after wait is told to
-// come back, being one of several: in its turn among those that b has refused.
-// step is how long the refill takes for one request such as this.
-func (b *bucket) place(at int64, wait, step time.Duration) time.Duration {
-	told := wait
-	if turn := time.Duration(b.due()-at) + step; turn > told && turn-wait <= placeMax {
-		told = turn
+// place takes a place among those that b has refused, for a request that could
+// have its tokens after wait, and returns by how much longer that makes it wait.
+func (b *bucket) place(at int64, wait time.Duration, cost float64, q Quota) time.Duration {
+	turn := time.Duration(b.due()-at) + q.until(cost) // the refill of those before, and its own
+	place := max(turn-wait, 0)
+	// Retry-After is in whole seconds, so those refused in one instant return
+	// in bunches, one a second, and find no more than the burst.
+	bunched := float64(place) * max(1, float64(q.Rate)/float64(q.Burst))
+	if bunched > float64(placeMax) {
+		place, bunched = 0, 0
 	}
-	b.setDue(at + int64(told))
-	return told
+	b.setDue(at + int64(wait+place))
+	return time.Duration(bunched)
 }
 
 // spread lengthens a wait by a tenant's share, told from its hash.

@@ -43,7 +43,7 @@ func (g *Gate) Look(now time.Time, r *admission.Request) State {
 	}
 	s := State{Name: c.limit.name, Quota: c.quota, Cost: c.cost}
 	var b *bucket
-	s.Source, b = g.find(&c, r.Tenant)
+	s.Source, b = g.find(&c)
 	s.Tokens = float64(c.quota.Burst)
 	if b != nil {
 		s.Tokens = g.level(&c, b)
@@ -58,15 +58,15 @@ func (g *Gate) Look(now time.Time, r *admission.Request) State {
 }
 
 // find returns the bucket that c would meet; nil for a fresh one.
-func (g *Gate) find(c *claim, tenant string) (Source, *bucket) {
+func (g *Gate) find(c *claim) (Source, *bucket) {
 	if c.own.bucket != nil {
 		return Override, c.own.bucket
 	}
-	i := stripeOf(c.hash)
+	i := stripeOf(c.tenant)
 	g.stripes[i].Lock()
 	defer g.stripes[i].Unlock()
 	t := c.limit.table
-	if b, ok := t.parts[i].Peek(tenant); ok {
+	if b, ok := t.parts[i].Peek(c.tenant); ok {
 		return Own, b
 	}
 	if t.live.Load() >= c.policy.most {
