@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 	"unsafe"
 
@@ -80,13 +79,21 @@ func (s *Redis) Claim(ctx context.Context, name string, r *Record) (*Reading, er
 
 // Read implements [Store].
 func (s *Redis) Read(ctx context.Context, name string) (Reading, error) {
-	return s.reading(s.run(ctx, "read", readScript, name))(name)
+	reply, err := s.run(ctx, "read", readScript, name)
+	if err != nil {
+		return Reading{}, err
+	}
+	return s.reading(name, reply)
 }
 
 // Lapse implements [Store].
 func (s *Redis) Lapse(ctx context.Context, name string, of Owner, next *Record) (Reading, error) {
 	value := s.codec.encode(name, next)
-	return s.reading(s.run(ctx, "lapse", lapseScript, name, of.Token[:], value, next.Retention.Milliseconds()))(name)
+	reply, err := s.run(ctx, "lapse", lapseScript, name, of.Token[:], value, next.Retention.Milliseconds())
+	if err != nil {
+		return Reading{}, err
+	}
+	return s.reading(name, reply)
 }
 
 // Settle implements [Store].
@@ -114,28 +121,23 @@ func (s *Redis) done(reply any, err error) error {
 }
 
 // reading reads a reply {record, milliseconds left}.
-func (s *Redis) reading(reply any, err error) func(name string) (Reading, error) {
-	return func(name string) (Reading, error) {
-		if err != nil {
-			return Reading{}, err
-		}
-		pair, ok := reply.([]any)
-		if !ok || len(pair) != 2 {
-			return Reading{}, fmt.Errorf("redis: unexpected reply %T", reply)
-		}
-		if pair[0] == nil {
-			return Reading{}, nil
-		}
-		r, err := s.record(name, pair[0])
-		if err != nil {
-			return Reading{}, err
-		}
-		ms, _ := pair[1].(int64)
-		if ms < 0 { // someone took the time limit away: as if just written
-			return Reading{r, r.Retention}, nil
-		}
-		return Reading{r, time.Duration(ms) * time.Millisecond}, nil
+func (s *Redis) reading(name string, reply any) (Reading, error) {
+	pair, ok := reply.([]any)
+	if !ok || len(pair) != 2 {
+		return Reading{}, fmt.Errorf("redis: unexpected reply %T", reply)
 	}
+	if pair[0] == nil {
+		return Reading{}, nil
+	}
+	r, err := s.record(name, pair[0])
+	if err != nil {
+		return Reading{}, err
+	}
+	ms, _ := pair[1].(int64)
+	if ms < 0 { // someone took the time limit away: as if just written
+		return Reading{r, r.Retention}, nil
+	}
+	return Reading{r, time.Duration(ms) * time.Millisecond}, nil
 }
 
 func (s *Redis) record(name string, reply any) (*Record, error) {
@@ -179,7 +181,7 @@ func (s *Redis) do(ctx context.Context, op string, command func(context.Context)
 		return cmd.Val(), nil
 	case errors.Is(err, redis.Nil), redis.HasErrorPrefix(err, "NOSCRIPT"):
 		return nil, err
-	case redis.HasErrorPrefix(err, "WRONGTYPE"), redis.HasErrorPrefix(err, "FOREIGN"), strings.Contains(err.Error(), "FOREIGN"):
+	case redis.HasErrorPrefix(err, "WRONGTYPE"), redis.HasErrorPrefix(err, "FOREIGN"):
 		return nil, fmt.Errorf("redis: %s: %w: %s", op, ErrCorrupt, err.Error())
 	}
 	return nil, fmt.Errorf("redis: %s: %w", op, err)
