@@ -74,7 +74,7 @@ func (k checker) checkOrigin() {
 			continue
 		}
 		if first, twice := seen[u]; twice {
-			k.Problem(at, "%s stands in the list already, as entry %d; keep one of them", u, first+1)
+			k.Problem(at, "%s stands in the list already, as item %d; keep one of them", u, first+1)
 			continue
 		}
 		seen[u] = i
@@ -125,10 +125,10 @@ func (k checker) className(path string, name ID) {
 		return
 	}
 	if near := strict.Nearest(string(name), names); near != "" {
-		k.Problem(path, "there is no class %s; did you mean %s?", k.Written(path), near)
+		k.Problem(path, "%s names no class; did you mean %s?", k.Written(path), near)
 		return
 	}
-	k.Problem(path, "there is no class %s; the classes are %s", k.Written(path), strings.Join(names, ", "))
+	k.Problem(path, "%s names no class; the classes are %s", k.Written(path), strings.Join(names, ", "))
 }
 
 func (k checker) classNames() []string {

@@ -64,9 +64,6 @@ func (k checker) condition(path string, c Condition) {
 		key   string
 		inner []Condition
 	}{{"any", c.Any}, {"all", c.All}} {
-		if list.inner != nil && len(list.inner) == 0 {
-			k.Problem(path+"."+list.key, "the list is empty; write conditions in it, or remove it")
-		}
 		for i, inner := range list.inner {
 			k.condition(strict.Index(path+"."+list.key, i), inner)
 		}
@@ -79,5 +76,5 @@ func (k checker) condition(path string, c Condition) {
 // empty reports whether c says nothing.
 func (c Condition) empty() bool {
 	return len(c.Methods) == 0 && c.Path == "" && len(c.Header) == 0 && len(c.Tenants) == 0 &&
-		c.Any == nil && c.All == nil && c.Not == nil
+		len(c.Any) == 0 && len(c.All) == 0 && c.Not == nil
 }

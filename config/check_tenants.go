@@ -27,7 +27,7 @@ func (k checker) checkTenantSources() {
 		}
 		for j, other := range t.From[:i] {
 			if sameSource(s, other) {
-				k.Problem(at, "this source stands in the list already, as entry %d; keep one of them", j+1)
+				k.Problem(at, "this source stands in the list already, as item %d; keep one of them", j+1)
 				break
 			}
 		}

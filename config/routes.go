@@ -30,18 +30,18 @@ type PriorityRule struct {
 // Condition matches requests for which everything that it says holds.
 type Condition struct {
 	// One of these methods.
-	Methods []Method `yaml:"methods" single:"method" max:"32" aka:"verb,verbs"`
+	Methods []Method `yaml:"methods" single:"method" min:"1" max:"32" aka:"verb,verbs"`
 	// A pattern for the raw path; see Match.
 	Path PathPattern `yaml:"path" aka:"url,uri"`
 	// Header fields and their values. In a value, * stands for any text: "*"
 	// alone wants the field to be there.
-	Header map[HeaderName]Glob `yaml:"header" max:"32" aka:"headers"`
+	Header map[HeaderName]Glob `yaml:"header" min:"1" max:"32" aka:"headers"`
 	// One of these tenants; * stands for any text.
-	Tenants []Glob `yaml:"tenants" single:"tenant" max:"1000" aka:"customer,client,user"`
+	Tenants []Glob `yaml:"tenants" single:"tenant" min:"1" max:"1000" aka:"customer,client,user"`
 	// At least one of these holds.
-	Any []Condition `yaml:"any" max:"100" aka:"or"`
+	Any []Condition `yaml:"any" min:"1" max:"100" aka:"or"`
 	// Each of these holds.
-	All []Condition `yaml:"all" max:"100" aka:"and"`
+	All []Condition `yaml:"all" min:"1" max:"100" aka:"and"`
 	// This does not hold.
 	Not *Condition `yaml:"not"`
 }
@@ -80,7 +80,7 @@ type Route struct {
 // Match is which requests a route is for.
 type Match struct {
 	// One of these methods. Absent: any.
-	Methods []Method `yaml:"methods" single:"method" max:"32" aka:"verb,verbs"`
+	Methods []Method `yaml:"methods" single:"method" min:"1" max:"32" aka:"verb,verbs"`
 	// A pattern for the raw path, as the client sent it: text stands for itself,
 	// * for one segment that is not empty, ** at the end for any rest.
 	Path PathPattern `yaml:"path" required:"true" example:"/v1/orders" aka:"url,uri,pattern"`

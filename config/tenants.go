@@ -72,11 +72,14 @@ type Limit struct {
 // out is taken from tenants.limit and class_header; Rate is 0 where neither
 // sets a limit, MaxClass "" where clients can't name a class.
 type Override struct {
-	Rate  value.Rate `yaml:"rate" above:"0/s"`
-	Burst int64      `yaml:"burst" min:"1" max:"1000000000"`
-	Mode  Mode       `yaml:"mode"`
+	// Tokens that come back, over time. Absent: as in limit.
+	Rate value.Rate `yaml:"rate" above:"0/s"`
+	// Tokens that a full bucket holds. Absent: as in limit.
+	Burst int64 `yaml:"burst" min:"1" max:"1000000000"`
+	// shadow: count what would be refused, and let it pass. Absent: as in limit.
+	Mode Mode `yaml:"mode"`
 	// Most important class that this tenant's requests may name in the class
-	// header.
+	// header. Absent: class_header.ceiling.
 	MaxClass ID `yaml:"max_class"`
 }
 

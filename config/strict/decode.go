@@ -16,8 +16,10 @@ type decoder struct {
 	root  *plan
 	nodes int
 	depth int
-	open  map[*yaml.Node]bool // anchored nodes being read, to find circles
-	full  bool                // a bound was hit: stop, having said so once
+	// Nesting of aliases, and the nodes seen inside them.
+	aliases, aliased int
+	open             map[*yaml.Node]bool // anchored nodes being read, to find circles
+	full             bool                // a bound was hit: stop, having said so once
 	// literal is set while reading defaults: no substitution.
 	literal bool
 }
@@ -63,13 +65,12 @@ func (d *decoder) value(n *yaml.Node, p *plan, f *field, path string, v reflect.
 // enter follows an alias and counts towards the bounds. It returns nil, having
 // said why, where n must not be read.
 func (d *decoder) enter(n *yaml.Node, path string) (target *yaml.Node, leave func()) {
-	d.nodes++
 	if d.full {
 		return nil, nil
 	}
-	if d.nodes > MaxNodes {
-		d.full = true
-		d.problemAt(n, path, "the file unfolds to more than %d values; use fewer values, or fewer aliases to aliases", MaxNodes)
+	isAlias := n.Kind == yaml.AliasNode
+	d.spend(n, path, 1, isAlias)
+	if d.full {
 		return nil, nil
 	}
 	if d.depth >= MaxDepth {
@@ -77,7 +78,7 @@ func (d *decoder) enter(n *yaml.Node, path string) (target *yaml.Node, leave fun
 		return nil, nil
 	}
 	target = n
-	if n.Kind == yaml.AliasNode {
+	if isAlias {
 		target = n.Alias
 	}
 	if d.open[target] {
@@ -88,10 +89,35 @@ func (d *decoder) enter(n *yaml.Node, path string) (target *yaml.Node, leave fun
 		d.open[target] = true
 	}
 	d.depth++
+	if isAlias {
+		d.aliases++
+	}
 	return target, func() {
 		d.depth--
+		if isAlias {
+			d.aliases--
+		}
 		delete(d.open, target)
 	}
+}
+
+// spend counts n nodes towards the bounds. Beyond them the whole document is
+// given up, with one message.
+func (d *decoder) spend(at *yaml.Node, path string, n int, alias bool) {
+	d.nodes += n
+	if alias || d.aliases > 0 {
+		d.aliased += n
+	}
+	switch {
+	case d.aliased > MaxAliased:
+		d.problemAt(at, path, "the aliases of this file unfold to more than %d values; write aliases to aliases out", MaxAliased)
+	case d.nodes > MaxNodes:
+		d.problemAt(at, path, "the file has more than %d values; split what it describes", MaxNodes)
+	default:
+		return
+	}
+	d.full = true
+	d.fail("")
 }
 
 // rightKind checks that n is a section, list or scalar, as p wants.
@@ -111,26 +137,46 @@ func (d *decoder) rightKind(n *yaml.Node, p *plan, f *field, path string) bool {
 		return true
 	}
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
-		hint := p.wanted()
-		switch {
-		case f != nil && f.required && f.example != "":
-			hint = f.example
-		case f != nil && !f.required:
+		hint := f.wanted(p)
+		if f != nil && !f.required {
 			hint += ", or remove the key"
 		}
 		d.problemAt(n, path, "there is no value; write %s", hint)
 		return false
 	}
-	d.problemAt(n, path, "%s is not allowed here; write %s", d.describe(n, p), p.wanted())
+	d.problemAt(n, path, "%s is not allowed here; write %s", d.describe(n, p), f.wanted(p))
 	return false
+}
+
+// wanted says what the value of f looks like: by its example, or else in words.
+func (f *field) wanted(p *plan) string {
+	if f != nil && f.example != "" {
+		return f.example
+	}
+	return p.wanted()
 }
 
 // wanted says in words what a value of this kind looks like.
 func (p *plan) wanted() string {
 	switch p.kind {
 	case kindSection:
-		return "a section with the keys " + strings.Join(p.keys(), ", ")
+		var sample []string
+		for _, f := range p.fields {
+			if f.required {
+				sample = append(sample, f.sample())
+			}
+		}
+		switch {
+		case len(sample) > 0:
+			return "a section such as {" + list(sample) + "}"
+		case len(p.oneOf) > 0:
+			return "a section with one of the keys " + choice(p.oneOf[0])
+		}
+		return "a section of these keys: " + list(p.keys())
 	case kindList:
+		if p.elem.kind == kindSection {
+			return "a list, each of its items " + p.elem.wanted()
+		}
 		return "a list, as in [a, b]"
 	case kindMap:
 		return "a section, as in {name: value}"
@@ -158,18 +204,29 @@ func (d *decoder) describe(n *yaml.Node, p *plan) string {
 	return "the text " + Quote(n.Value)
 }
 
+// misspelt stands for the key of a field that an unknown key was probably meant
+// to be: it was reported, so that neither its absence nor its default is worth
+// a word.
+const misspelt = "?"
+
 // section reads a mapping into a struct.
 func (d *decoder) section(n *yaml.Node, p *plan, path string, v reflect.Value) {
-	seen := map[*field]string{}
+	seen := map[*field]string{} // the key that the file has it under
+	strangers := false
 	for _, pair := range d.pairs(n, path) {
 		f := p.byName[pair.name]
 		if f == nil {
-			d.problemAt(pair.key, Key(path, pair.name), "%s", d.unknownKey(p, pair.name))
+			message, meant := d.unknownKey(p, pair.name)
+			d.problemAt(pair.key, Key(path, pair.name), "%s", message)
+			if meant != nil && seen[meant] == "" {
+				seen[meant] = misspelt
+			}
+			strangers = true
 			continue
 		}
 		at := Key(path, pair.name)
 		d.record(at, pair.key, pair.value)
-		if other, twice := seen[f]; twice {
+		if other, twice := seen[f]; twice && other != misspelt {
 			d.problemAt(pair.key, at, "%s and %s say the same thing; keep one of them", other, pair.name)
 			continue
 		}
@@ -181,7 +238,7 @@ func (d *decoder) section(n *yaml.Node, p *plan, path string, v reflect.Value) {
 		d.value(pair.value, f.plan, f, at, v.Field(f.index))
 	}
 	if !d.full {
-		d.absent(p, path, v, func(f *field) bool { return seen[f] != "" })
+		d.absent(p, path, v, seen, strangers)
 	}
 }
 
@@ -198,31 +255,38 @@ func (d *decoder) item(n *yaml.Node, f *field, path string, list reflect.Value) 
 }
 
 // absent fills the fields that the file leaves out with their defaults, and
-// reports those that it must not leave out.
-func (d *decoder) absent(p *plan, path string, v reflect.Value, seen func(*field) bool) {
+// reports those that it must not leave out. strangers says that unknown keys
+// were reported, any of which may have been meant to be the one chosen.
+func (d *decoder) absent(p *plan, path string, v reflect.Value, seen map[*field]string, strangers bool) {
 	for _, f := range p.fields {
-		if seen(f) {
+		at := Key(path, f.name)
+		switch seen[f] {
+		case "":
+		case misspelt:
+			d.doc.entries[at] = &entry{key: d.doc.keyOf(path), value: d.doc.keyOf(path), failed: true}
+		default:
 			continue
 		}
-		at := Key(path, f.name)
 		switch {
 		case f.hasDef:
 			f.setDefault(v.Field(f.index))
 		case f.required:
-			d.missing(f, path, at)
+			if seen[f] == "" {
+				d.missing(f, path, at)
+			}
 		case f.plan.kind == kindSection && !f.plan.pointer:
-			d.absent(f.plan, at, v.Field(f.index), func(*field) bool { return false })
+			d.absent(f.plan, at, v.Field(f.index), nil, false)
 		}
 	}
 	for _, group := range p.oneOf {
 		var have []string
 		for _, name := range group {
-			if seen(p.byName[name]) {
+			if seen[p.byName[name]] != "" {
 				have = append(have, name)
 			}
 		}
 		switch {
-		case len(have) == 0:
+		case len(have) == 0 && !strangers:
 			d.doc.problemAtKey(path, path, "nothing is chosen; write one of %s", strings.Join(group, ", "))
 		case len(have) > 1:
 			d.doc.Problem(Key(path, have[1]), "%s exclude each other; keep one of them", strings.Join(have, " and "))
@@ -231,26 +295,25 @@ func (d *decoder) absent(p *plan, path string, v reflect.Value, seen func(*field
 }
 
 func (d *decoder) missing(f *field, path, at string) {
-	name := f.name
-	if f.single != "" {
-		name = f.single
-	}
-	hint := fmt.Sprintf("write %s: %s", name, f.plan.wanted())
-	if f.example != "" {
-		hint = fmt.Sprintf("write %s: %s", name, f.example)
-	}
-	d.doc.problemAtKey(path, at, "missing; %s", hint)
+	d.doc.problemAtKey(path, Key(path, orElse(f.single, f.name)), "missing; write %s", f.sample())
 	d.doc.entries[at] = &entry{key: d.doc.keyOf(path), value: d.doc.keyOf(path), failed: true}
+}
+
+// sample shows the key and a value for it.
+func (f *field) sample() string {
+	return orElse(f.single, f.name) + ": " + f.wanted(f.plan)
 }
 
 // setDefault sets v to the default of the tag. A default that cannot be read
 // is a fault of the program.
 func (f *field) setDefault(v reflect.Value) {
 	doc := newDocument("default of " + f.name)
-	d := &decoder{src: Source{Name: doc.name, Data: []byte(f.def)}, doc: doc, literal: true}
-	if n := d.parse(); n != nil {
-		d.open = map[*yaml.Node]bool{}
-		doc.entries[""] = &entry{}
+	d := &decoder{src: Source{Name: doc.name, Data: []byte(f.def)}, doc: doc, literal: true, open: map[*yaml.Node]bool{}}
+	n := text(f.def)
+	if f.plan.kind != kindText && f.plan.kind != kindString {
+		n = d.parse()
+	}
+	if n != nil {
 		d.value(n, f.plan, f, "", v)
 	}
 	if err := doc.Err(); err != nil {
@@ -259,6 +322,9 @@ func (f *field) setDefault(v reflect.Value) {
 }
 
 func (d *decoder) list(n *yaml.Node, p *plan, path string, v reflect.Value) {
+	if len(n.Content) == 0 {
+		return // an empty list is nil, as an absent one
+	}
 	v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
 	for i, item := range n.Content {
 		at := Index(path, i)
@@ -271,6 +337,9 @@ func (d *decoder) list(n *yaml.Node, p *plan, path string, v reflect.Value) {
 }
 
 func (d *decoder) mapping(n *yaml.Node, p *plan, path string, v reflect.Value) {
+	if len(n.Content) == 0 {
+		return
+	}
 	v.Set(reflect.MakeMap(v.Type()))
 	for _, pair := range d.pairs(n, path) {
 		at := Key(path, pair.name)

@@ -55,7 +55,7 @@ func (d *decoder) merged(n *yaml.Node, path string, lists bool) []pair {
 	switch {
 	case target.Kind == yaml.MappingNode:
 		pairs := d.pairs(target, path)
-		d.nodes += len(pairs) // merging copies, and copying copies multiplies
+		d.spend(n, path, len(pairs), true) // merging copies, and copying copies multiplies
 		return pairs
 	case target.Kind == yaml.SequenceNode && lists:
 		var all []pair

@@ -46,6 +46,10 @@ func (d *decoder) scalar(n *yaml.Node, p *plan, f *field, path string, v reflect
 	case kindString:
 		err = setString(v, p, tag, text, from, shown)
 	case kindText:
+		if text == "" {
+			err = fmt.Errorf("%s is empty; write %s", orElse(from, "the text"), p.what)
+			break
+		}
 		err = v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text))
 		switch {
 		case err != nil && (from != "" || p.masked):
@@ -74,8 +78,11 @@ func setBool(v reflect.Value, tag, text, from, shown string) error {
 
 func setInt(v reflect.Value, tag, text, from, shown string) error {
 	if tag != "!!int" && from == "" {
-		if isWhole(text) {
+		if isWhole(text) && tag == "!!str" {
 			return fmt.Errorf("%s is a text; write %s, without quotes", shown, text)
+		}
+		if isWhole(text) {
+			return fmt.Errorf("%s is too large for a whole number", shown)
 		}
 		return fmt.Errorf("%s is not a whole number; write one such as 100", shown)
 	}
@@ -192,7 +199,9 @@ func (d *decoder) count(f *field, n int, what, path string) {
 	if f == nil || d.full {
 		return
 	}
-	if f.min != "" && n < atoi(f.min) {
+	if f.min != "" && n < atoi(f.min) && n == 0 {
+		d.doc.Problem(path, "it is empty; write at least %s", plural(atoi(f.min), what))
+	} else if f.min != "" && n < atoi(f.min) {
 		d.doc.Problem(path, "there are too few; write at least %s", plural(atoi(f.min), what))
 	}
 	if f.max != "" && n > atoi(f.max) {

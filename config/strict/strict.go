@@ -49,8 +49,8 @@
 //
 // # Bounds
 //
-// Files are at most [MaxSize] bytes; the whole tree, with aliases followed, at
-// most [MaxNodes] nodes and [MaxDepth] deep. What is refused is refused with a
+// Files are at most [MaxSize] bytes, [MaxNodes] nodes and [MaxDepth] levels;
+// aliases may unfold to [MaxAliased] nodes. What is refused is refused with a
 // message; no input makes this package panic.
 package strict
 
@@ -62,7 +62,8 @@ import (
 // Bounds of what is read.
 const (
 	MaxSize     = 4 << 20  // bytes of one file
-	MaxNodes    = 500_000  // YAML nodes, aliases counted each time they are used
+	MaxNodes    = 500_000  // YAML nodes of one file
+	MaxAliased  = 10_000   // nodes reached through aliases, each time they are
 	MaxDepth    = 64       // levels of nesting
 	MaxProblems = 100      // problems kept; the rest are counted
 	maxIncluded = 64 << 10 // bytes of one file named by ${file:path}

@@ -26,6 +26,9 @@ func Nearest(s string, candidates []string) string {
 		if f == folded {
 			return c
 		}
+		if len(f) > 2 && len(folded) > 2 && (strings.HasPrefix(f, folded) || strings.HasPrefix(folded, f)) {
+			return c // warning for warn, err for error
+		}
 		// A slip changes at most a third of a word, and a single letter of a
 		// short one.
 		if dist := distance(folded, f); dist < bestDistance && dist <= max(1, max(len(f), len(folded))/3) {
@@ -65,20 +68,21 @@ func distance(a, b string) int {
 }
 
 // unknownKey says what the writer of an unknown key may have meant: a key of
-// this section, by spelling or by meaning, or one of another section.
-func (d *decoder) unknownKey(p *plan, name string) string {
+// this section, by spelling or by meaning, which it returns, too; or one of
+// another section.
+func (d *decoder) unknownKey(p *plan, name string) (message string, meant *field) {
 	for _, f := range p.fields {
 		if slices.Contains(f.aka, fold(name)) {
-			return fmt.Sprintf("unknown key; it is called %s here", f.name)
+			return fmt.Sprintf("unknown key; it is called %s here", f.name), f
 		}
 	}
 	if near := Nearest(name, p.keys()); near != "" {
-		return fmt.Sprintf("unknown key; did you mean %s?", near)
+		return fmt.Sprintf("unknown key; did you mean %s?", near), p.byName[near]
 	}
 	if places := d.root.places(name); len(places) > 0 {
-		return fmt.Sprintf("unknown key here; it belongs to %s", choice(places))
+		return fmt.Sprintf("unknown key here; it belongs to %s", choice(places)), nil
 	}
-	return "unknown key; known here are " + strings.Join(p.keys(), ", ")
+	return "unknown key; known here are " + list(p.keys()), nil
 }
 
 // places lists the sections that have a key called name, three at most.
