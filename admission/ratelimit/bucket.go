@@ -43,19 +43,19 @@ func (b *bucket) advance(now int64) int64 {
 	return b.latest
 }
 
-// adopt brings b to quota q, which has been in force since the given time.
-func (b *bucket) adopt(base time.Time, at, since int64, q Quota) {
+// adopt brings b to quota q, which has been in force since the given time. It
+// comes before advance.
+func (b *bucket) adopt(base time.Time, now, since int64, q Quota) {
 	if b.lim.Burst() == q.Burst && b.lim.Limit() == q.Rate {
 		return
 	}
-	from := b.changed(at, since)
-	t := base.Add(time.Duration(from))
+	t := base.Add(time.Duration(b.changed(now, since)))
 	b.set(t, q, b.share(t, q))
 }
 
 // changed returns up to when b refilled at its old rate: what came after the
 // policy changed was earned at the new one.
-func (b *bucket) changed(at, since int64) int64 { return min(max(since, b.latest), at) }
+func (b *bucket) changed(now, since int64) int64 { return max(b.latest, min(since, now)) }
 
 // share returns the level of b carried over to quota q: the same share of the
 // burst.
@@ -71,12 +71,13 @@ func (b *bucket) share(t time.Time, q Quota) float64 {
 	}
 }
 
-// level returns what adopt would make of the level, without doing so.
-func (b *bucket) level(base time.Time, at, since int64, q Quota) float64 {
+// level returns the level that b would have after adopt and advance.
+func (b *bucket) level(base time.Time, now, since int64, q Quota) float64 {
+	at := max(b.latest, now)
 	if b.lim.Burst() == q.Burst && b.lim.Limit() == q.Rate {
 		return b.lim.TokensAt(base.Add(time.Duration(at)))
 	}
-	from := b.changed(at, since)
+	from := b.changed(now, since)
 	tokens := b.share(base.Add(time.Duration(from)), q)
 	tokens += float64(q.Rate) * time.Duration(at-from).Seconds()
 	return min(tokens, float64(q.Burst))

@@ -126,8 +126,8 @@ func (g *Gate) Reserve(now time.Time, r *admission.Request, d *admission.Decisio
 	b := g.lock(&c)
 	defer g.stripes[b.stripe].Unlock()
 
+	b.adopt(g.base, c.at, c.policy.since, c.quota)
 	at := b.advance(c.at)
-	b.adopt(g.base, at, c.policy.since, c.quota)
 	t := g.time(at)
 	tokens := b.lim.TokensAt(t)
 	// A quota of nothing refuses everything, though nothing is all it costs.

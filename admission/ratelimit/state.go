@@ -80,7 +80,7 @@ func (g *Gate) level(c *claim, b *bucket) float64 {
 	s := &g.stripes[b.stripe]
 	s.Lock()
 	defer s.Unlock()
-	return b.level(g.base, max(c.at, b.latest), c.policy.since, c.quota)
+	return b.level(g.base, c.at, c.policy.since, c.quota)
 }
 
 // Stats counts what the gate keeps, over all its limits.
