@@ -107,11 +107,11 @@ func loadOptions(target string, seed uint64) load.Options {
 		Stages: []load.Stage{{Name: "demo", From: offeredRate, To: offeredRate}},
 		Classes: []load.Class{
 			{
-				Name: "orders", Share: 5, Path: "/v1/orders", Body: 300, OnRefusal: load.Obey,
+				Name: "orders", Share: 4, Path: "/v1/orders", Body: 300, OnRefusal: load.Obey,
 				Tenants: load.Tenants{Count: 4, Prefix: "shop-", Skew: 1},
 			},
 			{
-				Name: "orders of one heavy tenant", Share: 5, Path: "/v1/orders", Body: 300,
+				Name: "orders of one heavy tenant", Share: 6, Path: "/v1/orders", Body: 300,
 				Tenants: load.Tenants{Count: 1, Prefix: "hungry-"},
 			},
 			{

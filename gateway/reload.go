@@ -116,11 +116,22 @@ func (g *Gateway) watch(ctx context.Context) {
 		if g.current.Load().cfg.Reload.Watch <= 0 {
 			continue
 		}
-		if now := fingerprint(g.files()); now != seen {
+		if now := fingerprint(g.files()); now != seen && g.settled(ctx, now) {
 			_, _ = g.Reload(ctx, triggerFile)
 			seen = fingerprint(g.files())
 		}
 	}
+}
+
+// settled waits a moment and reports whether the files are still the same: one
+// that is being written must not be read halfway.
+func (g *Gateway) settled(ctx context.Context, now [sha256.Size]byte) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(50 * time.Millisecond):
+	}
+	return fingerprint(g.files()) == now
 }
 
 // files are those that the running configuration consists of.

@@ -137,7 +137,7 @@ func (x *exchange) appendRateLimit(b []byte) []byte {
 	b = append(b, `";q=`...)
 	b = strconv.AppendInt(b, l.Quota, 10)
 	b = append(b, ";w="...)
-	b = strconv.AppendInt(b, wholeSeconds(l.Window), 10)
+	b = strconv.AppendInt(b, max(1, int64(l.Window.Round(time.Second)/time.Second)), 10)
 	b = append(b, "\r\nRateLimit: \""...)
 	b = append(b, l.Name...)
 	b = append(b, `";r=`...)
