@@ -151,7 +151,7 @@ func (s *spread) roll(d, memory float64) {
 // if each tenant is admitted up to the level: the F with
 //
 //	sum over requests of min(1, F/demand of the tenant) = p * requests
-func (s *spread) level(p float64) float32 {
+func (s *spread) level(p float64) float64 {
 	if p >= 1 {
 		return math.MaxFloat32
 	}
@@ -161,7 +161,7 @@ func (s *spread) level(p float64) float32 {
 		tenants += n / demandIn[i]
 	}
 	if tenants <= 0 {
-		return float32(p)
+		return p
 	}
 	below := 0.0
 	for i, n := range s.bins {
@@ -169,10 +169,22 @@ func (s *spread) level(p float64) float32 {
 			continue
 		}
 		if f := (want - below) / tenants; f <= demandIn[i] {
-			return float32(f)
+			return f
 		}
 		below += n
 		tenants = max(tenants-n/demandIn[i], 1e-12)
 	}
 	return math.MaxFloat32
+}
+
+// mean is what a tenant asks for on average.
+func (s *spread) mean() float64 {
+	tenants := 0.0
+	for i, n := range s.bins {
+		tenants += n / demandIn[i]
+	}
+	if tenants <= 0 {
+		return 1
+	}
+	return s.total / tenants
 }

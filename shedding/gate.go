@@ -16,7 +16,8 @@ import (
 type Gate struct {
 	line     timeline
 	queues   []*queue
-	maxRetry float64
+	maxRetry float64 // seconds
+	maxWait  float64 // before jitter
 	header   string
 	tickets  *Tickets
 	seed     uint64
@@ -40,6 +41,7 @@ func New(o Options, now time.Time, previous *Gate) (*Gate, error) {
 	g := &Gate{
 		line:     timeline{now},
 		maxRetry: o.MaxRetryAfter.Seconds(),
+		maxWait:  o.MaxRetryAfter.Seconds() / (1 + jitter),
 		header:   o.KeyHeader,
 		tickets:  o.Tickets,
 		seed:     o.Seed,

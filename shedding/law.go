@@ -35,6 +35,8 @@ type Band struct {
 	Status int
 	// Mode Shadow counts refusals of this class without enforcing them.
 	Mode admission.Mode
+
+	cut float64 // what MinAdmit and the probe are lowered to; 0: not at all
 }
 
 // probe is the share of requests that passes whatever the signals say: without
@@ -48,13 +50,23 @@ func (b Band) share(x float64) float64 {
 	p := 1.0
 	switch {
 	case x > 1:
-		return probe
+		return probe * b.scale()
 	case x >= b.Full && x >= b.From:
 		p = 0
 	case x > b.From:
 		p = 1 - (x-b.From)/(b.Full-b.From)
 	}
-	return max(p, b.MinAdmit, probe)
+	return max(p, b.floor())
+}
+
+// floor is the share that is admitted up to the limit in any case.
+func (b Band) floor() float64 { return max(b.MinAdmit, probe) * b.scale() }
+
+func (b Band) scale() float64 {
+	if b.cut == 0 {
+		return 1
+	}
+	return b.cut
 }
 
 // middle is the strain at which the band admits half.
@@ -96,7 +108,7 @@ func capShares(bands []Band, rate float64, offered, fresh []float64) {
 		if offered[i] > 0 {
 			p = min(1, left/offered[i])
 		}
-		p = max(p, b.MinAdmit, probe)
+		p = max(p, b.floor())
 		fresh[i] = min(fresh[i], p)
 		if i > 0 {
 			fresh[i] = min(fresh[i], fresh[i-1])

@@ -61,7 +61,7 @@ type Options struct {
 	// Classes is the number of classes, from 1 to 16.
 	Classes int
 	Queues  []QueueOptions
-	// MaxRetryAfter bounds Retry-After; 0: ten minutes.
+	// MaxRetryAfter bounds Retry-After; 0: 15 minutes.
 	MaxRetryAfter time.Duration
 	// KeyHeader carries the idempotency key; "": Idempotency-Key.
 	KeyHeader string
@@ -81,7 +81,7 @@ type Options struct {
 
 const (
 	maxClasses       = 16
-	defaultMaxRetry  = 10 * time.Minute
+	defaultMaxRetry  = 15 * time.Minute
 	defaultRetention = 30 * 24 * time.Hour
 	defaultPromises  = 1 << 17
 	defaultTenants   = 8192

@@ -14,12 +14,12 @@ const (
 	refresh = 0.02
 	// pace is the time constant, in seconds, of the rates that the law goes by.
 	pace = 10
-	// pledgePace is that of the rates which bound promises.
-	pledgePace = 60
-	// pledgeFactor is how many promises may be made for each request that
-	// there is room for. "As long again" spreads returns over more than twice
-	// the time in which they were refused.
-	pledgeFactor = 2
+	// longPace is that of the demand of higher classes, to which promises
+	// yield.
+	longPace = 60
+	// spending is the time constant, in seconds, over which saved promises
+	// are made.
+	spending = 10
 )
 
 // queue is one queue behind the origin. Decisions read what the law last
@@ -42,7 +42,8 @@ type queue struct {
 	wait    Value
 	rateCap float64
 	closed  bool
-	worst   int // signal that the strain comes from; -1 none
+	worst   int    // signal that the strain comes from; -1 none
+	bands   []Band // as floored last left them
 	fresh   []float64
 	back    []float64
 	offered []float64
@@ -69,6 +70,8 @@ type class struct {
 	offeredLong float64
 	admitted    float64 // per second
 	since       float64 // when the class was last fully open
+	pledged     uint64  // promises made by the last run
+	saved       float64 // promises that may be made
 	refusing    bool
 }
 
@@ -102,6 +105,7 @@ func newQueue(g *Gate, o QueueOptions, tenants int, now float64) *queue {
 		log:     newAdmissions(now, limit),
 		demand:  newDemand(tenants, demandMemory(limit)),
 		classes: make([]class, len(o.Bands)),
+		bands:   make([]Band, len(o.Bands)),
 		fresh:   make([]float64, len(o.Bands)),
 		back:    make([]float64, len(o.Bands)),
 		offered: make([]float64, len(o.Bands)),
@@ -142,20 +146,38 @@ func (q *queue) run(t float64) {
 		q.classes[i].measure(d, demandMemory(q.limit))
 		q.offered[i] = q.classes[i].offered
 	}
-	shares(q.opts.Bands, q.strain, q.fresh, q.back)
+	bands := q.floored()
+	shares(bands, q.strain, q.fresh, q.back)
 	if q.closed {
-		for i, b := range q.opts.Bands {
-			q.fresh[i] = min(q.fresh[i], max(b.MinAdmit, probe))
+		for i, b := range bands {
+			q.fresh[i] = min(q.fresh[i], b.floor())
 			q.back[i] = q.fresh[i]
 		}
 	}
 	if q.rateCap > 0 {
-		capShares(q.opts.Bands, q.rateCap, q.offered, q.fresh)
+		capShares(bands, q.rateCap, q.offered, q.fresh)
 	}
 	for i := range q.classes {
-		q.publish(i, t)
+		q.publish(i, t, d)
 	}
 	q.due.Store(t + refresh)
+}
+
+// floored is the queue's bands, with what they guarantee lowered where a class
+// asks for more than the queue completes: a guaranteed share of a flood would
+// be a flood as well.
+func (q *queue) floored() []Band {
+	if q.worst < 0 {
+		return q.opts.Bands
+	}
+	rate := q.signals[q.worst].est.rate
+	for i, b := range q.opts.Bands {
+		if rate > 0 && q.offered[i] > rate {
+			b.cut = rate / q.offered[i]
+		}
+		q.bands[i] = b
+	}
+	return q.bands
 }
 
 // judge asks every signal; the worst counts.
@@ -202,12 +224,12 @@ func (c *class) measure(d, memory float64) {
 	w := 1 - math.Exp(-d/pace)
 	c.offered += w * (offered - c.offered)
 	c.admitted += w * (admitted - c.admitted)
-	c.offeredLong += (1 - math.Exp(-d/pledgePace)) * (offered - c.offeredLong)
+	c.offeredLong += (1 - math.Exp(-d/longPace)) * (offered - c.offeredLong)
 	c.spread.roll(d, memory)
 }
 
 // publish tells decisions what class i gets.
-func (q *queue) publish(i int, t float64) {
+func (q *queue) publish(i int, t, d float64) {
 	c := &q.classes[i]
 	p := q.fresh[i]
 	if p > 0.95 {
@@ -223,28 +245,41 @@ func (q *queue) publish(i int, t float64) {
 	}
 	c.share.Store(p)
 	c.back.Store(q.back[i])
-	c.level.Store(float64(c.spread.level(p)))
-	c.pledge.Store(float64(c.spread.level(p + q.pledges(i))))
+	level := c.spread.level(p)
+	c.level.Store(level)
+	c.pledge.Store(q.pledges(i, t, d, p, level))
 	c.again.Store(q.comeBack(i, t))
 	c.reason.Store(uint32(reason))
 }
 
-// pledges is the share of class i's requests to which something may be
-// promised without promising away what is due to the classes above.
-func (q *queue) pledges(i int) float64 {
+// pledges is the demand up to which a tenant of class i is promised something,
+// if it is admitted up to level.
+//
+// As long as "as long again" can be said, returns fall due after the overload
+// is expected to be over, and so thinly that twice the rate may be promised.
+// From then on they fall due during it, and only what the classes above leave
+// room for may be. What is not promised is saved, as much as comes in during
+// the limit, for the burst after the calm. And no tenant is promised more than
+// twice what tenants ask for on average, so that a flood collects nothing.
+func (q *queue) pledges(i int, t, d, p, level float64) float64 {
 	c := &q.classes[i]
-	if q.worst < 0 || c.offered <= 0 {
-		return 1
+	promised := c.count.promised.Load()
+	spent := float64(promised - c.pledged)
+	c.pledged = promised
+	if p >= 1 || q.worst < 0 || q.signals[q.worst].est.rate <= 0 {
+		return math.MaxFloat32
 	}
 	e := q.signals[q.worst].est
-	if e.rate <= 0 {
-		return 1
+	room := 2 * e.rate
+	if t-c.since > q.gate.maxWait {
+		room = e.rate - e.foreign
+		for j := range i {
+			room -= q.classes[j].offeredLong
+		}
 	}
-	room := e.rate - e.foreign
-	for j := range i {
-		room -= q.classes[j].offeredLong
-	}
-	return pledgeFactor * max(room, 0.1*e.rate) / c.offered
+	c.saved = min(max(c.saved+room*d-spent, 0), max(room, 0)*q.limit)
+	share := c.saved / spending / max(c.offered, 1e-9)
+	return min(c.spread.level(p+share), level+2*c.spread.mean())
 }
 
 // comeBack is when a request of class i refused at t should return, before
@@ -270,7 +305,7 @@ func (q *queue) comeBack(i int, t float64) float64 {
 			drain = e.blind.v - mid*q.limit
 		}
 	}
-	return min(max(drain, elapsed, 1), q.gate.maxRetry/1.5)
+	return min(max(drain, elapsed, 1), q.gate.maxWait)
 }
 
 // adopt takes over what a queue of the same name has learned under another
@@ -302,7 +337,7 @@ func (q *queue) adopt(old *queue, t float64) {
 func (c *class) adopt(old *class) {
 	c.count.adopt(&old.count)
 	c.seen, c.offered, c.offeredLong, c.admitted = old.seen, old.offered, old.offeredLong, old.admitted
-	c.since, c.refusing = old.since, old.refusing
+	c.since, c.refusing, c.pledged, c.saved = old.since, old.refusing, old.pledged, old.saved
 	c.spread.bins, c.spread.total = old.spread.bins, old.spread.total
 }
 

@@ -18,6 +18,10 @@ const (
 // once it is due.
 const minGrace = 60
 
+// jitter is by how much of itself a Retry-After may be longer, so that those
+// who were refused together do not return together.
+const jitter = 0.5
+
 var _ admission.Gate = (*Gate)(nil)
 
 // reserve decides for one request.
@@ -109,7 +113,7 @@ func (q *queue) pledge(now time.Time, r *admission.Request, c *class, tenant uin
 // comeBackIn draws how long a request refused now should stay away, in whole
 // seconds.
 func (q *queue) comeBackIn(c *class) time.Duration {
-	s := c.again.Load() * (1 + 0.5*float64(q.draw()))
+	s := c.again.Load() * (1 + jitter*float64(q.draw()))
 	return time.Duration(math.Ceil(min(max(s, 1), q.gate.maxRetry))) * time.Second
 }
 
