@@ -3,7 +3,6 @@ package admin
 import (
 	"errors"
 	"fmt"
-	"html/template"
 	"log/slog"
 	"net/http"
 	"net/http/pprof"
@@ -35,7 +34,10 @@ func (s *Server) routes() http.Handler {
 		Registry:      s.registry,
 	}).ServeHTTP)
 	serve("POST", "/reload", s.reload)
-	serve("GET", "/{$}", s.index)
+	serve("GET", "/api/v1/stream", s.stream)
+	serve("GET", "/api/v1/state", s.state)
+	serve("GET", "/{$}", s.dashboard)
+	serve("GET", "/assets/{name...}", s.asset)
 	if s.Pprof {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
 		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
@@ -109,25 +111,4 @@ func unhurried(h http.HandlerFunc) http.HandlerFunc {
 		http.NewResponseController(w).SetWriteDeadline(time.Time{})
 		h(w, r)
 	}
-}
-
-var indexPage = template.Must(template.New("index").Parse(`<!DOCTYPE html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>Sluice {{.Version}}</title>
-<h1>Sluice {{.Version}}</h1>
-<p>Mode {{.Mode}}, up since {{.Started.Format "2006-01-02 15:04:05 MST"}}, configuration {{.Config.Hash}}.</p>
-{{with .Config.ReloadError}}<p><strong>The last reload failed:</strong> {{.}}</p>{{end}}
-<ul>
-<li><a href="/status">/status</a>: what runs, and what was decided
-<li><a href="/metrics">/metrics</a>: for Prometheus
-<li><a href="/livez">/livez</a>, <a href="/readyz">/readyz</a>: health
-<li><code>POST /reload</code>: load the configuration again
-</ul>
-`))
-
-func (s *Server) index(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	indexPage.Execute(w, s.Gateway.Status())
 }

@@ -16,14 +16,14 @@ const (
 // Point is what happened in the second that ended at T. What is missing in V
 // was zero.
 type Point struct {
-	T int64              `json:"t"` // seconds since 1970
+	T int64              `json:"t"` // milliseconds since 1970
 	V map[string]float64 `json:"v"`
 }
 
 // history is guarded by its lock; newest last in both lists.
 type history struct {
 	mu     sync.Mutex
-	points []Point
+	points []*Point
 	recent []*sampled // the last rateWindow+1 samples
 }
 
@@ -33,8 +33,8 @@ type sampled struct {
 	totals Totals
 }
 
-// sample takes the point of the second that ends now.
-func (l *Live) sample(now time.Time) {
+// sample takes the point of the second that ends now; nil the first time.
+func (l *Live) sample(now time.Time) *Point {
 	next := &sampled{at: now, snapshot: l.metrics.snapshot()}
 	next.totals = next.snapshot.sum()
 	series := make(map[string]float64)
@@ -48,12 +48,14 @@ func (l *Live) sample(now time.Time) {
 	h := &l.history
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	var p *Point
 	if n := len(h.recent); n > 0 {
-		p := Point{T: now.Unix(), V: next.differ(h.recent[n-1], l.metrics)}
+		p = &Point{T: now.UnixMilli(), V: next.differ(h.recent[n-1], l.metrics)}
 		maps.Copy(p.V, series)
 		h.points = append(h.points[max(0, len(h.points)-historyPoints+1):], p)
 	}
 	h.recent = append(h.recent[max(0, len(h.recent)-rateWindow):], next)
+	return p
 }
 
 // differ says what happened since before, by series name: counts per second,
@@ -107,7 +109,7 @@ func (s *sampled) differ(before *sampled, m *Metrics) map[string]float64 {
 // values as there are times. A series that was not seen in a second is zero
 // there, or null where zero would be a lie, as for a quantile of nothing.
 type History struct {
-	Times  []int64               `json:"times"` // seconds since 1970
+	Times  []int64               `json:"times"` // milliseconds since 1970
 	Series map[string][]*float64 `json:"series"`
 }
 

@@ -61,8 +61,8 @@ func TestHistoryAddsUp(t *testing.T) {
 			l.sample(time.Now())
 		}
 		h = l.History()
-		if n := len(h.Times); n != historyPoints || h.Times[n-1] != time.Now().Unix() {
-			t.Errorf("%d points, the last at %d; want %d, the last at %d", n, h.Times[n-1], historyPoints, time.Now().Unix())
+		if n := len(h.Times); n != historyPoints || h.Times[n-1] != time.Now().UnixMilli() {
+			t.Errorf("%d points, the last at %d; want %d, the last at %d", n, h.Times[n-1], historyPoints, time.Now().UnixMilli())
 		}
 	})
 }

@@ -22,8 +22,8 @@ type LiveOptions struct {
 }
 
 // Live is the gateway's recent past: the last decisions, and five minutes of
-// counts by the second. The history is sampled from [Metrics] by [Live.Run],
-// so it costs requests nothing and agrees with them.
+// counts by the second. The [Server] that it is given to samples the history
+// from [Metrics], so it costs requests nothing and agrees with them.
 //
 // It is an [admission.Observer], safe for concurrent use; make one with
 // [NewLive].
@@ -122,14 +122,16 @@ func (l *Live) since(seen uint64) (lines []Line, kept uint64) {
 	return lines, kept
 }
 
-// Run samples the metrics once a second until ctx ends.
-func (l *Live) Run(ctx context.Context) {
+// run samples the metrics once a second until ctx ends, and calls after with
+// each second's point.
+func (l *Live) run(ctx context.Context, after func(*Point)) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
+	l.sample(time.Now())
 	for {
-		l.sample(time.Now())
 		select {
-		case <-tick.C:
+		case now := <-tick.C:
+			after(l.sample(now))
 		case <-ctx.Done():
 			return
 		}

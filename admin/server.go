@@ -43,6 +43,7 @@ type Server struct {
 	hosts    []string
 	loopback bool
 	registry *prometheus.Registry
+	hub      *hub
 	server   *http.Server
 	listener net.Listener
 	stop     context.CancelFunc // ends streams and Live
@@ -64,7 +65,7 @@ func NewServer(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("admin.listen: %q is not an address of the form host:port", o.Listen)
 	}
-	s := &Server{Options: o, loopback: isLoopback(host), registry: prometheus.NewRegistry()}
+	s := &Server{Options: o, loopback: isLoopback(host), registry: prometheus.NewRegistry(), hub: newHub()}
 	if !s.loopback && o.Token == "" {
 		return nil, fmt.Errorf("admin.listen: %s can be reached from other machines; set admin.token, or listen on 127.0.0.1", o.Listen)
 	}
@@ -107,7 +108,7 @@ func (s *Server) Start() error {
 			s.Logger.Error("the admin listener stopped", "error", err)
 		}
 	})
-	s.running.Go(func() { s.Live.Run(s.server.BaseContext(ln)) })
+	s.running.Go(func() { s.Live.run(s.server.BaseContext(ln), s.tick) })
 	return nil
 }
 

@@ -1,0 +1,220 @@
+// Command gateway is a stand-in for the gateway in the dashboard's browser
+// tests: the real admin listener over made-up traffic, seeded, with tenants
+// whose names are hostile. Every second reload fails.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"slices"
+	"sync"
+	"time"
+
+	"sluice/admin"
+	"sluice/admission"
+)
+
+func main() {
+	listen := flag.String("listen", "127.0.0.1:0", "address of the admin listener")
+	rate := flag.Float64("rate", 400, "requests a second")
+	flag.Parse()
+	if err := run(*listen, *rate); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(listen string, rate float64) error {
+	g := &gateway{metrics: admin.NewMetrics(admin.MetricsOptions{Version: "0.1.0"}), rng: rand.New(rand.NewPCG(7, 7)), started: time.Now(), rate: rate}
+	sections := []admin.Section{{Name: "queues", Value: g.queues, Series: g.series}}
+	live := admin.NewLive(g.metrics, admin.LiveOptions{Sections: sections})
+	g.observer = admin.Fanout{g.metrics, live}
+	g.policy = policy()
+	g.observer.SetPolicy(g.policy)
+	g.metrics.ConfigLoaded(admin.ReloadRecord{At: g.started, Trigger: "start", Hash: g.policy.Hash})
+	server, err := admin.NewServer(admin.Options{Listen: listen, Gateway: g, Metrics: g.metrics, Live: live, Sections: sections})
+	if err != nil {
+		return err
+	}
+	if err := server.Start(); err != nil {
+		return err
+	}
+	fmt.Println("listening on", server.Addr())
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	g.traffic(ctx)
+	return server.Shutdown(context.Background())
+}
+
+func policy() *admin.Policy {
+	p := &admin.Policy{Hash: "9f2c41d07be3", Classes: []string{"critical", "standard", "bulk"}}
+	for i, r := range []admission.Route{
+		{ID: "create-order", Class: 0}, {ID: "update-order", Class: 1}, {ID: "send-email", Class: 1},
+		{ID: "campaign", Class: 2, Mode: admission.Shadow}, {ID: "export", Class: 2}, {ID: "legacy-import", Class: 2},
+	} {
+		r.Index = i
+		p.Routes = append(p.Routes, &r)
+	}
+	return p
+}
+
+// tenants are listed busiest first.
+var tenants = []string{"acme", "globex", "initech", "umbrella", "hooli", "stark", "wayne", "wonka", "tyrell", "cyberdyne",
+	"<img src=x onerror=document.title='broken'>", "a tenant with quite a long name, as people give"}
+
+type gateway struct {
+	metrics  *admin.Metrics
+	observer admin.Fanout
+	policy   *admin.Policy
+	started  time.Time
+	rate     float64
+	rng      *rand.Rand
+	running  []*admission.Event
+
+	mu        sync.Mutex
+	reloads   int
+	reloadErr string
+	wait      float64 // predicted wait of the queue, seconds
+}
+
+func (g *gateway) Status() admin.GatewayStatus {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return admin.GatewayStatus{
+		Version: "0.1.0", Started: g.started, Mode: "enforce",
+		Config:    admin.ConfigStatus{Path: "/etc/sluice/config.yaml", Hash: g.policy.Hash, Loaded: g.started, ReloadError: g.reloadErr, RestartPending: []string{}},
+		Listeners: []admin.Listener{{Name: "public", Address: "127.0.0.1:8080"}},
+		Origin: admin.OriginStatus{URL: "http://origin.internal:3000", Addresses: []admin.OriginAddress{
+			{Address: "10.0.3.17:3000", Healthy: true, InFlight: 12}, {Address: "10.0.3.18:3000", Healthy: true, InFlight: 9}}},
+	}
+}
+
+func (g *gateway) Ready() error { return nil }
+
+func (g *gateway) Reload(_ context.Context, trigger string) (admin.ReloadReport, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.reloads++
+	record := admin.ReloadRecord{At: time.Now(), Trigger: trigger, Hash: g.policy.Hash, Changed: []string{"tenants.limit.rate"}}
+	g.reloadErr = ""
+	if g.reloads%2 == 1 {
+		g.reloadErr = "config.yaml:14:12: tenants.limit.rate: 100 has no unit; write 100/s"
+		record = admin.ReloadRecord{At: record.At, Trigger: trigger, Error: g.reloadErr}
+	}
+	g.metrics.ConfigLoaded(record)
+	if g.reloadErr != "" {
+		return admin.ReloadReport{}, errors.New(g.reloadErr)
+	}
+	return admin.ReloadReport{Hash: g.policy.Hash, Changed: record.Changed, BucketsKept: 41, BucketsRescaled: 12}, nil
+}
+
+func (g *gateway) queues() any {
+	type queue struct {
+		Wait   float64 `json:"wait_seconds"`
+		Useful float64 `json:"max_useful_age_seconds"`
+		Share  float64 `json:"admitted_share"`
+		Signal string  `json:"signal"`
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return map[string]queue{"orders": {g.wait, 300, 1 - share(g.wait), "fresh"}, "emails": {g.wait / 3, 600, 1, "fresh"}}
+}
+
+func (g *gateway) series() map[string]float64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return map[string]float64{"orders/wait_seconds": g.wait, "emails/wait_seconds": g.wait / 3, "orders/admitted_share": 1 - share(g.wait)}
+}
+
+// share is the part of bulk work refused at that wait.
+func share(wait float64) float64 { return min(1, max(0, (wait-120)/120)) }
+
+// traffic makes requests until ctx ends, in waves of two minutes.
+func (g *gateway) traffic(ctx context.Context) {
+	const every = 20 * time.Millisecond
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	owed := 0.
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			t := now.Sub(g.started).Seconds()
+			wave := 1 + 0.35*math.Sin(t/19) + 0.5*max(0, math.Sin(t/23-1))
+			g.mu.Lock()
+			g.wait = max(2, 150*max(0, math.Sin(t/23-1.4))+8*math.Sin(t/3)+12)
+			g.mu.Unlock()
+			for owed += g.rate * wave * every.Seconds() * (0.7 + 0.6*g.rng.Float64()); owed >= 1; owed-- {
+				g.metrics.Begin()
+				g.running = append(g.running, g.request(now, share(g.wait)))
+			}
+			g.finish(now)
+		}
+	}
+}
+
+// finish reports the requests that have ended by now.
+func (g *gateway) finish(now time.Time) {
+	g.running = slices.DeleteFunc(g.running, func(e *admission.Event) bool {
+		if e.Request.Received.Add(e.Done).After(now) {
+			return false
+		}
+		g.observer.Observe(e)
+		return true
+	})
+}
+
+func (g *gateway) request(now time.Time, shed float64) *admission.Event {
+	rng := g.rng
+	route := g.policy.Routes[[]int{0, 0, 0, 0, 1, 1, 2, 2, 3, 4}[rng.IntN(10)]]
+	r := &admission.Request{ID: fmt.Sprintf("%016x", rng.Uint64()), Received: now, Route: route, Class: route.Class,
+		Tenant: tenants[min(len(tenants)-1, int(rng.ExpFloat64()*2.6))]}
+	if rng.IntN(60) == 0 {
+		r.Route, r.Class = nil, admission.NoClass
+	}
+	e := &admission.Event{Request: r, Decided: time.Duration(900+rng.ExpFloat64()*900) * time.Nanosecond, BytesIn: rng.Int64N(4000), BytesOut: rng.Int64N(1000)}
+	refuse := func(reason admission.Reason, after time.Duration, detail string) {
+		e.Decision = admission.Decision{Verdict: admission.Refuse, Reason: reason, Status: reason.Status(), RetryAfter: after}
+		e.Status, e.Detail, e.Done = reason.Status(), detail, e.Decided+time.Duration(rng.IntN(30_000))
+	}
+	switch p := rng.Float64(); {
+	case r.Tenant == "acme" && p < 0.25:
+		refuse(admission.TenantLimit, time.Duration(rng.IntN(4000))*time.Millisecond, "bucket default: 0 of 200 tokens")
+	case route.Class == 2 && p < shed && route.Mode == admission.Shadow:
+		e.Decision.Shadow = admission.Deferred
+		g.forward(e)
+	case route.Class == 2 && p < shed:
+		refuse(admission.Deferred, 40*time.Second, "queue orders: predicted wait over the band of bulk")
+	case route.Class == 1 && p < shed/4:
+		refuse(admission.Shed, 20*time.Second, "queue orders: predicted wait over the band of standard")
+	case p > 0.996:
+		refuse(admission.KeyReused, 0, "")
+	case p > 0.97:
+		e.Decision.Verdict, e.Status, e.Done = admission.Replay, 201, e.Decided+40*time.Microsecond
+	default:
+		g.forward(e)
+	}
+	return e
+}
+
+func (g *gateway) forward(e *admission.Event) {
+	rng := g.rng
+	e.Decision.Verdict = admission.Admit
+	e.Sent = e.Decided + time.Duration(40_000+rng.IntN(80_000))
+	took := time.Duration(3+rng.ExpFloat64()*9+g.wait/8*rng.ExpFloat64()) * time.Millisecond
+	if rng.IntN(900) == 0 {
+		e.Outcome, e.Failure, e.Status, e.Done = admission.Unknown, admission.OriginTimeout, 504, 10*time.Second
+		e.Detail = "10.0.3.17:3000: no answer within 10s"
+		return
+	}
+	e.Outcome, e.Status = admission.Answered, 202
+	e.OriginAnswered = e.Sent + took
+	e.Done = e.OriginAnswered + 30*time.Microsecond
+}
