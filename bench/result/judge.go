@@ -36,12 +36,11 @@ func (c *Collector) Result(f Facts) *Result {
 	defer c.mu.Unlock()
 	r := &Result{
 		Format: Format, Name: string(c.s.Name), Rehearses: c.s.Rehearses, Healthy: c.s.Healthy,
-		Started: f.Begin, Generator: f.Generator, Inversions: c.inverted,
+		Started: f.Begin, Generator: f.Generator,
+		// Lists that are empty are written as such, not as null.
+		Inversions: append([]Inversion{}, c.inverted...), Events: []Event{}, Thresholds: []Threshold{}, Tenants: []Tenant{}, Why: []string{},
 		Fingerprint: Fingerprint{Scenario: c.s.Hash, Seed: c.s.Seed},
 		Origin:      describeOrigin(c.s),
-	}
-	if r.Inversions == nil {
-		r.Inversions = []Inversion{}
 	}
 	facts := c.read(f.Ledger, f.Begin)
 	t := c.tally(facts)
@@ -62,7 +61,7 @@ func (c *Collector) Result(f Facts) *Result {
 	r.Generator.LagP99 = load.Quantile(c.lag, 0.99).Seconds()
 	r.Generator.Unsent = whole.Endings[load.Unsent]
 	lost := c.lost(facts)
-	r.count(&whole, facts, t, f)
+	r.count(&whole, facts, f)
 	r.check(&whole, facts, t, f, lost)
 	for _, th := range c.s.Thresholds {
 		r.Thresholds = append(r.Thresholds, r.judge(c.s, th))
@@ -91,14 +90,15 @@ func (c *Collector) lost(f *ledgerFacts) (n int64) {
 }
 
 // count holds the three parties' counts against each other.
-func (r *Result) count(all *load.ClassInterval, facts *ledgerFacts, t *tally, f Facts) {
+func (r *Result) count(all *load.ClassInterval, facts *ledgerFacts, f Facts) {
 	e := all.Endings
 	doubt := e[load.TimedOut] + e[load.Broken]
-	gateway := func(m map[string]int64, k string) int64 {
-		if f.Counters == nil {
-			return -1
-		}
-		return m[k]
+	// -1 stands for "does not count this".
+	gateway := func(n int64) int64 { return -1 }
+	c := &target.Counters{}
+	if f.Counters != nil {
+		c = f.Counters
+		gateway = func(n int64) int64 { return n }
 	}
 	add := func(what string, client, gw, org, doubt int64) {
 		n := Count{What: what, Client: client, Gateway: gw, Origin: org, Doubt: doubt, OK: true}
@@ -107,34 +107,37 @@ func (r *Result) count(all *load.ClassInterval, facts *ledgerFacts, t *tally, f 
 		}
 		r.Counts = append(r.Counts, n)
 	}
-	received, verdicts, reasons := int64(-1), map[string]int64{}, map[string]int64{}
-	if c := f.Counters; c != nil {
-		received, verdicts, reasons = c.Received, c.Verdicts, c.Reasons
-	}
-	sent := all.Offered - e[load.Unsent]
-	add("received", sent-doubt, received, -1, doubt)
-	// What the client calls failed was let in by the gateway; the origin may or
-	// may not have recorded it.
-	add("admitted", e[load.Admitted], -1, facts.totals.Recorded, e[load.Failed]+doubt)
-	add("let in", e[load.Admitted]+e[load.Failed], gateway(verdicts, "admit"), -1, doubt)
-	if f.Counters != nil || e[load.Replayed] > 0 {
-		add("replayed", e[load.Replayed], gateway(verdicts, "replay"), -1, doubt)
-	}
-	seen := map[string]int64{}
+	// Answers that the origin itself gave, and reasons that a gateway gave.
+	answered := e[load.Admitted]
+	given := map[string]int64{}
 	for reason, n := range all.Reasons {
-		seen[reason] += n
+		switch code, own := strings.CutPrefix(reason, "origin_"); {
+		case own && code[0] >= '0' && code[0] <= '9':
+			answered += n
+		case !slices.Contains([]string{"timeout", "closed", "connection", "unsent"}, reason):
+			given[reason] = n
+		}
 	}
 	names := map[string]bool{}
-	for k := range reasons {
+	var failures int64
+	for k, n := range c.Failures {
 		names[k] = true
+		failures += n
 	}
-	for k := range seen {
-		if !strings.HasPrefix(k, "origin_") && !slices.Contains([]string{"timeout", "closed", "connection", "unsent", "internal"}, k) {
+	for _, m := range []map[string]int64{c.Reasons, given} {
+		for k := range m {
 			names[k] = true
 		}
 	}
+	add("received", all.Offered-e[load.Unsent]-doubt, gateway(c.Received), -1, doubt)
+	// What failed may have been recorded nevertheless.
+	add("recorded", e[load.Admitted], -1, facts.totals.Recorded, e[load.Failed]+doubt)
+	add("answered by the origin", answered, gateway(c.Verdicts["admit"]-failures), -1, doubt)
+	if n := c.Verdicts["replay"]; n+e[load.Replayed] > 0 {
+		add("replayed", e[load.Replayed], gateway(n), -1, doubt)
+	}
 	for _, k := range slices.Sorted(maps.Keys(names)) {
-		add("refused: "+k, seen[k], gateway(reasons, k), -1, doubt)
+		add(k, given[k], gateway(c.Reasons[k]+c.Failures[k]), -1, doubt)
 	}
 }
 
@@ -155,7 +158,7 @@ func (r *Result) check(all *load.ClassInterval, facts *ledgerFacts, t *tally, f 
 	for _, n := range r.Counts {
 		if !n.OK {
 			ok = false
-			differ = append(differ, fmt.Sprintf("%s: client %d, gateway %d, origin %d (may differ by %d)", n.What, n.Client, n.Gateway, n.Origin, n.Doubt))
+			differ = append(differ, n.String())
 		}
 	}
 	detail := "clients' counts and the origin's ledger"
@@ -175,6 +178,18 @@ func (r *Result) check(all *load.ClassInterval, facts *ledgerFacts, t *tally, f 
 	}
 }
 
+// String is the count in words.
+func (n Count) String() string {
+	s := fmt.Sprintf("%s: clients %d", n.What, n.Client)
+	if n.Gateway >= 0 {
+		s += fmt.Sprintf(", gateway %d", n.Gateway)
+	}
+	if n.Origin >= 0 {
+		s += fmt.Sprintf(", origin %d", n.Origin)
+	}
+	return s + fmt.Sprintf(" (up to %d more are in doubt)", n.Doubt)
+}
+
 // judge holds one threshold against the figures.
 func (r *Result) judge(s *scenario.Scenario, t scenario.Threshold) Threshold {
 	unit := t.Metric.Unit()
@@ -192,6 +207,13 @@ func (r *Result) judge(s *scenario.Scenario, t scenario.Threshold) Threshold {
 		return out
 	}
 	v, why := r.measure(s, t)
+	if !r.Generator.Timed && slices.Contains([]scenario.Metric{"response_p50", "response_p99", "refusal_p99"}, t.Metric) {
+		out.Result, out.Why, out.Value = "not_judged", "times are not judged in this run", "–"
+		if v != nil {
+			out.Value = unit.Format(*v)
+		}
+		return out
+	}
 	if v == nil && t.Metric == "recovery" {
 		out.Result, out.Value, out.Why = "missed", "never", why
 		return out
@@ -202,8 +224,6 @@ func (r *Result) judge(s *scenario.Scenario, t scenario.Threshold) Threshold {
 	}
 	out.Value = unit.Format(*v)
 	switch {
-	case !r.Generator.Timed && slices.Contains([]scenario.Metric{"response_p50", "response_p99", "refusal_p99"}, t.Metric):
-		out.Result, out.Why = "not_judged", "times are not judged in this run"
 	case atLeast && *v >= limit, !atLeast && *v <= limit:
 		out.Result = "met"
 	default:
@@ -373,5 +393,5 @@ func (r *Result) decide(facts *ledgerFacts, f Facts) {
 	default:
 		r.Verdict = Pass
 	}
-	r.Why = slices.Concat(broken, invalid, missed, open)
+	r.Why = append(r.Why, slices.Concat(broken, invalid, missed, open)...)
 }

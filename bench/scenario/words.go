@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"sluice/bench/load"
@@ -183,16 +184,32 @@ func (u Unit) Format(v float64) string {
 	case UnitRate:
 		return strconv.FormatFloat(v, 'f', 1, 64) + "/s"
 	case UnitDuration:
-		d := time.Duration(v * float64(time.Second))
-		switch {
-		case d >= 10*time.Second:
-			return d.Round(100 * time.Millisecond).String()
-		case d >= time.Second:
-			return d.Round(10 * time.Millisecond).String()
-		case d >= 10*time.Millisecond:
-			return d.Round(100 * time.Microsecond).String()
-		}
-		return d.Round(time.Microsecond).String()
+		return formatSeconds(v)
 	}
 	return strconv.FormatFloat(v, 'f', 0, 64)
+}
+
+// formatSeconds writes a time with three digits that count.
+func formatSeconds(v float64) string {
+	scale, unit := 1.0, "s"
+	switch {
+	case v == 0:
+		return "0s"
+	case v < 1e-3:
+		return strconv.FormatFloat(v*1e6, 'f', 0, 64) + "µs"
+	case v < 1:
+		scale, unit = 1e3, "ms"
+	case v >= 600:
+		return time.Duration(v * float64(time.Second)).Round(time.Second).String()
+	}
+	v *= scale
+	digits := 0
+	for x := v; x < 100 && digits < 2; x *= 10 {
+		digits++
+	}
+	text := strconv.FormatFloat(v, 'f', digits, 64)
+	if digits > 0 {
+		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+	}
+	return text + unit
 }

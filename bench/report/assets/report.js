@@ -137,7 +137,7 @@
 
   chart("shares", 220, () => ({
     opts: overTime(classes.map((c, i) => lineOf(c, palette[i % 8], share, { width: 2 + (classes.length - i) * 0.3, dash: i ? [8 - i, i + 1] : undefined })),
-      { write: share, scale: { range: [0, 1.04] } }),
+      { write: (v) => Math.round(v * 100) + "%", scale: { range: [0, 1.04] } }),
     values: [t, ...classes.map((_, i) => secs.map((s) => s.classes[i].admitted_share ?? null))],
   }));
 
@@ -214,6 +214,8 @@
     let lo = Infinity, hi = 0;
     for (const l of lines) for (const p of l[2].spectrum || []) { lo = Math.min(lo, p[1]); hi = Math.max(hi, p[1]); }
     if (lo > hi) [lo, hi] = [0.001, 1];
+    // Where a plot spans many decades, only their beginnings have room.
+    const ticks = Math.log10(hi / lo) > 2.5 ? [1] : [1, 2, 5];
     const label = (n) => n === 0 ? "0" : n < 1 ? Math.round((1 - 10 ** -n) * 100) + "%" : (100 - 100 * 10 ** -n).toFixed(Math.max(0, Math.round(n) - 2)) + "%";
     return {
       opts: {
@@ -221,7 +223,7 @@
         scales: { x: { time: false, range: (u, a, b) => [0, Math.max(b, 2)] }, y: { distr: 3, log: 10, range: [lo / 1.5, hi * 1.5] } },
         axes: [
           axis({ splits: (u) => [0, 0.30103, 1, 2, 3, 4, 5].filter((v) => v <= u.scales.x.max + 1e-9), values: (u, vs) => vs.map(label) }),
-          axis({ values: (u, vs) => vs.map((v) => v == null ? null : time(v)), size: 62, filter: (u, vs) => vs.map((v) => { const m = v / 10 ** Math.floor(Math.log10(v) + 1e-9); return [1, 2, 5].some((k) => Math.abs(m - k) < 1e-6) ? v : null; }) }),
+          axis({ values: (u, vs) => vs.map((v) => v == null ? null : time(v)), size: 62, filter: (u, vs) => vs.map((v) => { const m = v / 10 ** Math.floor(Math.log10(v) + 1e-9); return ticks.some((k) => Math.abs(m - k) < 1e-6) ? v : null; }) }),
         ],
         series: [{ label: "share of requests", value: (u, v) => v == null ? "–" : (100 - 100 * 10 ** -v).toFixed(v >= 3 ? 3 : v >= 2 ? 2 : 1) + "%" }, ...lines.map((l) => lineOf(l[0], l[1], time, { dash: l[3], points: { show: true, size: 4, fill: css(l[1]) } }))],
       },
