@@ -22,7 +22,6 @@ type socket struct {
 	// so that a read or a write allocates nothing.
 	readFn, writeFn func(fd uintptr) bool
 	in              []byte
-	waiting         func() bool // tells that the socket has nothing to read; may be nil
 	nr, nw          int
 	errR, errW      error
 	out             []byte

@@ -1,0 +1,40 @@
+# Sluice. "make" lists the targets.
+
+SHELL := /bin/bash
+GO ?= go
+VERSION ?= dev
+
+.PHONY: help
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+.PHONY: build
+build: ## Build ./bin/sluice
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/sluice .
+
+.PHONY: demo
+demo: ## See Sluice at work, in one process
+	$(GO) run . demo
+
+.PHONY: test
+test: packages lint ## Run all tests, installing what they need
+	$(GO) test -race -shuffle=on -timeout 30m ./...
+
+.PHONY: lint
+lint: ## gofmt, vet and staticcheck
+	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+.PHONY: packages
+packages: ## Install the Debian packages that tests start services from
+	@.ci/packages
+
+.PHONY: fuzz
+fuzz: ## Fuzz everything that parses outside input, 30 s each (FUZZTIME=5m for longer)
+	@.ci/fuzz $(or $(FUZZTIME),30s)
+
+.PHONY: bench
+bench: ## Micro-benchmarks of the request path
+	$(GO) test -run '^$$' -bench . -benchmem ./admission/... ./priority/... ./proxy/... ./admin/... ./idempotency/... ./shedding/...
+
