@@ -87,10 +87,12 @@ const maxTries = 16
 // stands in the way (which is also returned as found), or the store failed.
 func (g *Gate) ask(ctx context.Context, k *Keyed, p *patience) (f Finding, found Reading, err error) {
 	c := g.newClaim(k)
-	pause := g.options.PollFrom
 	for tries := 0; tries < maxTries && ctx.Err() == nil; tries++ {
-		var at place
-		if at, err = g.try(ctx, k, c); err != nil {
+		at, err := g.try(ctx, k, c)
+		if err == nil {
+			at, err = g.waitOut(ctx, k, c, at, p)
+		}
+		if err != nil {
 			return g.unchecked(k, c, err), Reading{}, err
 		}
 		found = at.reading
@@ -98,12 +100,7 @@ func (g *Gate) ask(ctx context.Context, k *Keyed, p *patience) (f Finding, found
 		case mine:
 			c.id, c.name, c.record = k.ids[at.name], g.names.spell(k.ids[at.name]), *found.Record
 			return Finding{Verdict: admission.Admit, Status: StatusFresh, Claim: c}, Reading{}, nil
-		case vacant, lapsed: // it went away in between
-		case running:
-			if !g.pause(ctx, p, &pause) {
-				return inProgress(), found, nil
-			}
-			tries = 0
+		case vacant, lapsed: // what stood in the way went away
 		default:
 			g.cache.add(k.ids[at.name], found.Record, found.Left, time.Now())
 			f, _ = g.tell(k, at.name, found)
@@ -111,6 +108,19 @@ func (g *Gate) ask(ctx context.Context, k *Keyed, p *patience) (f Finding, found
 		}
 	}
 	return inProgress(), found, nil
+}
+
+// waitOut looks at a record that runs on another gateway until it does not run
+// any more or patience ends.
+func (g *Gate) waitOut(ctx context.Context, k *Keyed, c *Claim, at place, p *patience) (place, error) {
+	pause := g.options.PollFrom
+	for meet(at.reading.Record, at.reading.Left, k.fingerprint, c.record.Owner) == running && g.pause(ctx, p, &pause) {
+		var err error
+		if at, err = g.look(ctx, k, at.name, c, at.reading); err != nil {
+			return place{}, err
+		}
+	}
+	return at, nil
 }
 
 // newClaim draws a new owner for k.
@@ -181,6 +191,7 @@ func (g *Gate) look(ctx context.Context, k *Keyed, name int, c *Claim, r Reading
 	mine := c.record
 	mine.Credential = k.tags[name]
 	next := successor(r.Record, mine)
+	c.until = time.Now().Add(c.record.Lease)
 	now, err := g.storeLapse(ctx, g.names.spell(k.ids[name]), r.Record.Owner, next)
 	if err == nil && now.Record != nil && now.Record.State == next.State && now.Record.Owner.same(next.Owner) {
 		if next.State == InDoubt {

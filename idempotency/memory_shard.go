@@ -44,7 +44,13 @@ func entrySize(name string, value []byte) int64 {
 	return int64(len(name) + len(value) + entryOverhead)
 }
 
-func stateOf(value []byte) State { return State(value[atState]) }
+// stateOf returns the state of the record in value, Absent if it holds none.
+func stateOf(value []byte) State {
+	if len(value) < headSize {
+		return Absent
+	}
+	return State(value[atState])
+}
 
 func retentionOf(value []byte) time.Duration {
 	return time.Duration(binary.BigEndian.Uint64(value[atKept:])) * time.Millisecond

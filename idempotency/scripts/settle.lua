@@ -15,9 +15,6 @@ if record then
   if #record < 56 or string.sub(record, 1, 4) ~= 'SLR\1' then
     return redis.error_reply('FOREIGN no record of this version')
   end
-  if record == ARGV[2] then
-    return 1
-  end
   local owner = string.sub(record, 9, 24)
   local state = string.byte(record, 5)
   local answered = state == 2 or state == 3

@@ -46,7 +46,7 @@ func Start(t testing.TB, args ...string) *Server {
 
 func prepare(t testing.TB, args []string) *Server {
 	t.Helper()
-	port := freePort(t)
+	port := FreePort(t)
 	dir := t.TempDir()
 	s := &Server{
 		Addr:   net.JoinHostPort("127.0.0.1", port),
@@ -186,7 +186,8 @@ func (s *Server) await(what string, check func() error) {
 	s.t.Fatalf("testredis: %s does not %s within %v: %v\n%s", s.Addr, what, limit, err, log)
 }
 
-func freePort(t testing.TB) string {
+// FreePort returns a port of loopback that nothing listens on.
+func FreePort(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
