@@ -26,14 +26,16 @@ var steps = [...]step{
 	{hasText("//"), mergeSlashes},
 	{hasText("/."), resolveDots},
 	{hasText("/."), cleanDots},
-	{func(p []byte) bool { return bytes.IndexAny(p, endOfPath) >= 0 }, cutPath},
+	{hasByte(0), cutAt(0)},
+	{hasByte('?'), cutAt('?')},
+	{hasByte('#'), cutAt('#')},
 }
 
 const (
 	// Readings that are looked at before a path counts as ambiguous for having
 	// too many: percent signs encoded over and over, for instance.
 	maxReadings     = 64
-	maxReadingBytes = 64 << 10
+	maxReadingBytes = 32 << 10
 )
 
 // reader is the memory for the readings of one path.
@@ -52,7 +54,7 @@ var readers = sync.Pool{New: func() any { return new(reader) }}
 // backslashes; dropping ";" and what follows it in a segment; turning
 // backslashes into slashes; merging slashes; resolving dot segments with or
 // without leaving a slash in place of a final one; ending the path at a NUL,
-// question mark or number sign. A path with more than 64 readings, or 64 KiB of
+// question mark or number sign. A path with more than 64 readings, or 32 KiB of
 // them, is ambiguous too.
 //
 // It is a pure function of the routes and its arguments. It does not allocate
@@ -140,13 +142,10 @@ func hasText(s string) func([]byte) bool {
 	return func(p []byte) bool { return bytes.Contains(p, text) }
 }
 
-// endOfPath are the bytes at which some take a decoded path to end.
-const endOfPath = "\x00?#"
-
 // doubtful marks the bytes that make a path suspicious wherever they stand; a
 // slash does in front of a slash or a dot.
 var doubtful = func() (set [256]bool) {
-	for _, c := range []byte("%;\\" + endOfPath + "/") {
+	for _, c := range []byte("%;\\?#\x00/") {
 		set[c] = true
 	}
 	return set
@@ -232,8 +231,11 @@ func mergeSlashes(dst, path []byte) []byte {
 	return dst
 }
 
-func cutPath(dst, path []byte) []byte {
-	return append(dst, path[:bytes.IndexAny(path, endOfPath)]...)
+// cutAt ends the path at a byte, which it must have.
+func cutAt(c byte) func(dst, path []byte) []byte {
+	return func(dst, path []byte) []byte {
+		return append(dst, path[:bytes.IndexByte(path, c)]...)
+	}
 }
 
 // resolveDots removes dot segments as RFC 3986 section 5.2.4 says: a final one
