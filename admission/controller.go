@@ -68,6 +68,7 @@ const maxPermits = 4
 type Controller struct {
 	Classifier Classifier
 	Identifier Identifier
+	Keys       Keys   // nil: no route looks at keys
 	Gates      []Gate // in order: the tenant's bucket, then the queue; at most maxPermits
 
 	// RefuseUnmatched refuses requests that no route matches. Otherwise they
@@ -75,20 +76,8 @@ type Controller struct {
 	RefuseUnmatched bool
 }
 
-// Decide makes the decision for r: it classifies, then takes from each gate
-// what the request needs, and gives everything back where one of them refuses.
-// An admitted request must be ended with [Controller.End] or
-// [Controller.GiveBack].
-func (c *Controller) Decide(now time.Time, r *Request, d *Decision) {
-	if f := c.Classify(r); f.Is() {
-		d.Refuse(f)
-		return
-	}
-	c.Admit(now, r, d)
-}
-
-// Classify finds route, tenant and class: what has to be known of a request
-// before its body is read. It reserves nothing.
+// Classify finds route, tenant and class, and reads the idempotency key: what
+// has to be known of a request before its body is read. It reserves nothing.
 func (c *Controller) Classify(r *Request) Refusal {
 	if f := c.Classifier.Route(r); f.Is() {
 		return f
@@ -103,22 +92,65 @@ func (c *Controller) Classify(r *Request) Refusal {
 		return f
 	}
 	c.Classifier.Class(r)
-	return Refusal{}
+	if c.Keys == nil {
+		return Refusal{}
+	}
+	return c.Keys.Check(r)
 }
 
-// Admit leads a classified request past the gates.
+// Admit makes the decision for a classified request, in the one order there is:
+//
+//  1. A recorded answer that is at hand is given again. It costs the origin
+//     nothing, so it takes no tokens and is never shed.
+//  2. Each gate reserves what the request needs.
+//  3. Where one refuses, everything is given back. A key is looked up all the
+//     same: it may be the retry of a request that was executed.
+//  4. Where all let it pass, a key is claimed. Where that finds a record,
+//     everything is given back, and what is recorded counts.
+//
+// An admitted request must be ended: by End, or by GiveBack. Of a request with
+// a key the body must have been prepared.
 func (c *Controller) Admit(now time.Time, r *Request, d *Decision) {
 	d.Verdict = Admit
 	if r.Route == nil {
 		return
 	}
+	if r.Keyed {
+		if f, ok := c.Keys.Cached(r); ok {
+			d.find(f)
+			return
+		}
+	}
+	if refusal := c.reserve(now, r, d); refusal.Is() {
+		c.GiveBack(now, r)
+		if r.Keyed {
+			if f, ok := c.Keys.Lookup(r); ok {
+				d.find(f)
+				return
+			}
+		}
+		d.Refuse(refusal)
+		return
+	}
+	if r.Keyed {
+		if f := c.Keys.Claim(r); f.Verdict != Admit {
+			c.GiveBack(now, r)
+			d.find(f)
+			return
+		}
+		r.claimed = true
+	}
+}
+
+// reserve takes from each gate what r needs, up to the first that refuses. A
+// refusal that is not enforced is noted and does not end the round, so that it
+// never hides one that is.
+func (c *Controller) reserve(now time.Time, r *Request, d *Decision) Refusal {
 	for _, gate := range c.Gates {
 		permit, refusal := gate.Reserve(now, r, d)
 		if refusal.Is() {
 			if refusal.Mode == Enforce && r.Route.Mode == Enforce {
-				c.GiveBack(now, r)
-				d.Refuse(refusal)
-				return
+				return refusal
 			}
 			if d.Shadow == None {
 				d.Shadow = refusal.Reason
@@ -129,6 +161,7 @@ func (c *Controller) Admit(now time.Time, r *Request, d *Decision) {
 			r.reserved++
 		}
 	}
+	return Refusal{}
 }
 
 // GiveBack undoes an admission: the request never reached the origin.
@@ -136,18 +169,29 @@ func (c *Controller) GiveBack(now time.Time, r *Request) {
 	for p, ok := r.nextPermit(); ok; p, ok = r.nextPermit() {
 		p.Gate.GiveBack(now, p)
 	}
+	if r.claimed {
+		r.claimed = false
+		c.Keys.Settle(r, NotSent, Answer{})
+	}
 }
 
-// End ends an admission with what happened at the origin. A request of which
-// nothing was sent cost the origin nothing, and so costs its tenant nothing.
-func (c *Controller) End(now time.Time, r *Request, o Outcome) {
+// End ends an admission with what happened at the origin, and returns the
+// Idempotency-Status of the answer, "" for none. a is the origin's answer where
+// o is Answered. A request of which nothing was sent cost the origin nothing,
+// and so costs its tenant nothing.
+func (c *Controller) End(now time.Time, r *Request, o Outcome, a Answer) (keyStatus string) {
+	if r.claimed {
+		r.claimed = false
+		keyStatus = c.Keys.Settle(r, o, a)
+	}
 	if o == NotTried || o == NotSent {
 		c.GiveBack(now, r)
-		return
+		return keyStatus
 	}
 	for p, ok := r.nextPermit(); ok; p, ok = r.nextPermit() {
 		p.Gate.End(now, p, o)
 	}
+	return keyStatus
 }
 
 // nextPermit hands out the permits of r, latest first, each exactly once.
@@ -171,4 +215,14 @@ func (d *Decision) Refuse(f Refusal) {
 	}
 	d.RetryAfter = f.RetryAfter
 	d.Detail, d.Challenge = f.Detail, f.Challenge
+}
+
+// find makes d what is known of a keyed request.
+func (d *Decision) find(f Finding) {
+	d.KeyStatus = f.Status
+	if f.Verdict == Replay {
+		d.Verdict, d.Recorded = Replay, f.Recorded
+		return
+	}
+	d.Refuse(Refusal{Reason: f.Reason, RetryAfter: f.RetryAfter})
 }

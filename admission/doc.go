@@ -12,9 +12,10 @@
 // refuses, as if the request had never asked, or ended with the [Outcome] of
 // the request at the origin.
 //
-// Deciding is free of I/O and never reads the wall clock: the caller passes
-// now. The live gateway, the explanation of a decision and the rehearsal of a
-// policy therefore run the same code.
+// Deciding never reads the wall clock: the caller passes now. The only I/O is
+// that of [Keys], which a rehearsal leaves out. The live gateway, the
+// explanation of a decision and the rehearsal of a policy therefore run the same
+// code.
 //
 // At its end every request is reported to one [Observer], which feeds metrics,
 // the decision log and the live view; nothing in here knows a metrics library.

@@ -30,8 +30,19 @@ type Request struct {
 	Class  Class
 	Rule   string // id of the priority rule that chose Class; "" none did
 
+	// Keyed: the request has an idempotency key that counts on its route. Key
+	// is what Keys knows of it.
+	Keyed bool
+	Key   any
+	// Attempt counts the claims on the request's record, this one included; 0
+	// without one. SendBy is when the claim lapses: what has not been sent by
+	// then must not be sent any more. Zero: no limit.
+	Attempt int
+	SendBy  time.Time
+
 	permits  [maxPermits]Permit
 	reserved int
+	claimed  bool
 }
 
 // Header gives access to a request's header fields.
@@ -77,6 +88,10 @@ type Decision struct {
 	Shadow Reason
 	// Limit is the state of the tenant's bucket, for the RateLimit fields.
 	Limit Limit
+	// KeyStatus is the Idempotency-Status; "" none.
+	KeyStatus string
+	// Recorded is the answer to replay.
+	Recorded Recorded
 	// Detail tells the client more than the reason's own text; "" nothing.
 	Detail string
 	// Challenge is the value of WWW-Authenticate; "" none.

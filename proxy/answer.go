@@ -174,3 +174,13 @@ func (a *answer) finishHead() error {
 func (a *answer) hasBody(method string) bool {
 	return method != "HEAD" && a.status != 204 && a.status != 304 && a.contentLength != 0
 }
+
+// header yields the fields as the origin sent them.
+func (a *answer) header(yield func(name, value []byte) bool) {
+	for i := range a.fields {
+		f := &a.fields[i]
+		if !yield(a.in[f.line:f.nameEnd], a.in[f.value:f.valueEnd]) {
+			return
+		}
+	}
+}

@@ -33,6 +33,9 @@ func (x *exchange) appendRequestHead(b []byte, rp *RoutePolicy) []byte {
 	b = append(b, " HTTP/1.1\r\n"...)
 
 	keep := passed
+	if !x.request.Keyed {
+		keep |= kindSet(kindAcceptEncoding)
+	}
 	counted := h.contentLength >= 0
 	if counted {
 		keep |= kindSet(kindContentLength)
@@ -76,6 +79,15 @@ func (x *exchange) appendRequestHead(b []byte, rp *RoutePolicy) []byte {
 		b = appendHex(appendHex(b, rand.Uint64()|1), rand.Uint64())
 		b = append(b, '-')
 		b = append(appendHex(b, rand.Uint64()|1), "-00\r\n"...)
+	}
+	if x.request.Keyed {
+		// A replay has to suit whoever asks for it.
+		b = append(b, "Accept-Encoding: identity\r\n"...)
+	}
+	if n := x.request.Attempt; n > 0 {
+		b = append(b, "Sluice-Attempt: "...)
+		b = strconv.AppendInt(b, int64(n), 10)
+		b = append(b, '\r', '\n')
 	}
 	if r := &x.request; r.Route != nil {
 		b = appendField(b, "Sluice-Tenant: ", r.Tenant)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"runtime/debug"
+	"strconv"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -63,18 +64,25 @@ func (x *exchange) serve(s *Server) {
 
 	// A body that is buffered is read before anything is reserved, so that a
 	// slow client holds no permit. A client that asks before it sends gets its
-	// decision first; a stream has to.
-	decideFirst := (rp.Stream || x.body.expected) && !x.body.arrived()
+	// decision first, unless that depends on the body; a stream has to.
+	decideFirst := (rp.Stream || x.body.expected) && !x.body.arrived() && !x.request.Keyed
 	if !decideFirst {
 		if v := x.readBody(rp); v.is() {
 			x.refuse(v)
 			return
 		}
 	}
+	if x.request.Keyed {
+		ctl.Keys.Prepare(&x.request, x.bodyBuf)
+	}
 	ctl.Admit(time.Now(), &x.request, &x.decision)
 	x.event.Decided = x.since()
-	if x.decision.Verdict != admission.Admit {
+	switch x.decision.Verdict {
+	case admission.Refuse:
 		x.answerProblem()
+		return
+	case admission.Replay:
+		x.answerReplay()
 		return
 	}
 	if decideFirst && !rp.Stream {
@@ -87,11 +95,11 @@ func (x *exchange) serve(s *Server) {
 
 	res := x.policy.Origin.roundTrip(x, rp)
 	x.event.Outcome, x.event.Failure, x.event.Detail = res.outcome, res.failure, res.detail
-	ctl.End(time.Now(), &x.request, res.outcome)
+	x.decision.KeyStatus = ctl.End(time.Now(), &x.request, res.outcome, x.recordable())
 	switch {
 	case res.relayed:
 	case res.failure != admission.None:
-		x.answerFailure()
+		x.answerProblem()
 	default:
 		x.answerBuffered()
 	}
@@ -104,12 +112,15 @@ func (x *exchange) finish(s *Server) {
 		s.opts.Log.Error("a request made the gateway panic; it was answered with 500",
 			slog.String("request_id", x.request.ID), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 		x.keep = false
-		x.policy.Controller.End(time.Now(), &x.request, admission.Unknown)
+		x.policy.Controller.End(time.Now(), &x.request, admission.Unknown, admission.Answer{})
 		x.event.Detail = fmt.Sprint("panic: ", p)
 		if x.event.Status == 0 {
 			x.event.Failure = admission.Internal
 			x.answerProblem()
 		}
+	}
+	if x.request.Keyed {
+		x.policy.Controller.Keys.Forget(&x.request)
 	}
 	x.event.Decision = x.decision
 	x.event.BytesIn = max(x.event.BytesIn, x.body.got)
@@ -120,11 +131,6 @@ func (x *exchange) finish(s *Server) {
 // refuse answers a request that the protocol forbids.
 func (x *exchange) refuse(v violation) {
 	x.decision.Refuse(admission.Refusal{Reason: v.reason, Detail: v.detail})
-	x.answerProblem()
-}
-
-// answerFailure answers a request that was admitted and then failed.
-func (x *exchange) answerFailure() {
 	x.answerProblem()
 }
 
@@ -160,7 +166,11 @@ func (x *exchange) keepIfRead() {
 func (x *exchange) answerBuffered() {
 	x.event.Status = x.answer.status
 	x.out = x.appendAnswer(x.out[:0], false)
-	body := x.answer.body
+	x.sendWith(x.answer.body)
+}
+
+// sendWith sends x.out and a body after it.
+func (x *exchange) sendWith(body []byte) {
 	x.event.BytesOut = int64(len(body))
 	if len(body) <= maxJoined {
 		x.out = append(x.out, body...)
@@ -171,6 +181,40 @@ func (x *exchange) answerBuffered() {
 			x.keep = false
 		}
 	}
+}
+
+// answerReplay sends the recorded answer to the request's first execution.
+func (x *exchange) answerReplay() {
+	x.keepIfRead()
+	rec := &x.decision.Recorded
+	x.event.Status = rec.Status
+	b := appendStatusLine(x.out[:0], rec.Status)
+	for _, f := range rec.Fields {
+		b = append(b, f.Name...)
+		b = append(b, ": "...)
+		b = appendField(b, "", f.Value)
+	}
+	b = append(b, "Idempotent-Replayed: true\r\n"...)
+	b = x.appendKeyStatus(b)
+	b = appendField(b, "X-Request-Id: ", x.request.ID)
+	b = x.appendRateLimit(b)
+	b = x.appendConnection(b)
+	if rec.Status != 204 && rec.Status != 304 {
+		b = append(b, "Content-Length: "...)
+		b = strconv.AppendInt(b, int64(len(rec.Body)), 10)
+		b = append(b, "\r\n"...)
+	}
+	x.out = append(b, "\r\n"...)
+	x.sendWith(rec.Body)
+}
+
+// recordable is the origin's answer as Keys may keep it.
+func (x *exchange) recordable() admission.Answer {
+	a := &x.answer
+	if !x.request.Keyed || a.size == 0 {
+		return admission.Answer{}
+	}
+	return admission.Answer{Status: a.status, Header: a.header, Body: a.body}
 }
 
 // readBody reads the whole body into x.bodyBuf.

@@ -24,6 +24,7 @@ type head struct {
 	next   int    // start of the line to be read next
 	start  int    // start of the request line (after an ignored empty line)
 	line   int    // lines read so far
+	block  int    // start of the header fields
 	size   int    // length of the head including its final empty line; 0 until complete
 	fields []field
 
@@ -37,7 +38,7 @@ type head struct {
 	keepAlive      bool // an HTTP/1.0 client asks to keep it
 	expectContinue bool
 	upgrade        bool // Connection: upgrade together with an Upgrade field
-	nominated      bool // Connection names further fields as hop-by-hop
+	nominated      int  // how many further fields Connection names as hop-by-hop
 
 	hosts, upgrades, keys, auths uint8
 	connectionUpgrade            bool
@@ -92,13 +93,16 @@ func (h *head) read(lim headLimits) violation {
 			h.size = end + 1
 			v = h.finish()
 		default:
-			if end+1-h.start > lim.target+lim.headers+32 {
+			if end+1-h.block > lim.headers {
 				return violation{admission.HeadersTooLarge, "the header fields are too large"}
 			}
 			v = h.readField(h.next, end-1)
 		}
 		if v.is() {
 			return v
+		}
+		if h.line == 0 {
+			h.block = end + 1
 		}
 		h.line++
 		h.next = end + 1
@@ -111,7 +115,7 @@ func (h *head) read(lim headLimits) violation {
 func (h *head) unfinished(lim headLimits) violation {
 	got := len(h.buf) - h.next
 	if h.line > 0 {
-		if len(h.buf)-h.start > lim.target+lim.headers+32 {
+		if len(h.buf)-h.block > lim.headers+2 {
 			return violation{admission.HeadersTooLarge, "the header fields are too large"}
 		}
 		return violation{}
@@ -181,10 +185,15 @@ func (h *head) readVersion(v []byte) violation {
 		h.minor = v[7] - '0'
 		return violation{}
 	}
-	if len(v) >= 6 && string(v[:5]) == "HTTP/" && isDigit(v[5]) && bytes.IndexByte(v, ' ') < 0 {
-		return violation{admission.VersionUnsupported, "only HTTP/1.1 and HTTP/1.0 are served"}
+	if len(v) < 6 || string(v[:5]) != "HTTP/" {
+		return bad("the request line is malformed")
 	}
-	return bad("the request line is malformed")
+	for _, c := range v[5:] {
+		if !isDigit(c) && c != '.' {
+			return bad("the request line is malformed")
+		}
+	}
+	return violation{admission.VersionUnsupported, "only HTTP/1.1 and HTTP/1.0 are served"}
 }
 
 func (h *head) readField(from, to int) violation {
@@ -263,6 +272,9 @@ func (h *head) note(k kind, value []byte) violation {
 		if h.chunked {
 			return bad("Transfer-Encoding is given more than once")
 		}
+		if len(value) == 0 {
+			return bad("Transfer-Encoding is empty")
+		}
 		if !equalFold(value, "chunked") {
 			return violation{admission.EncodingUnsupported, "the only transfer coding served is chunked"}
 		}
@@ -313,7 +325,9 @@ func (h *head) noteConnection(value []byte) violation {
 				if equalFold(token, "cookie") || equalFold(token, "content-type") {
 					return bad("Connection names a field that must be kept")
 				}
-				h.nominated = true
+				if h.nominated++; h.nominated > maxNominated {
+					return bad("Connection names too many fields")
+				}
 			case k.hopByHop():
 			default:
 				return bad("Connection names a field that must be kept")
@@ -342,11 +356,15 @@ func (h *head) finish() violation {
 		h.expectContinue = false
 	}
 	h.upgrade = h.connectionUpgrade && h.upgrades > 0 && h.minor == 1
-	if h.nominated {
+	if h.nominated > 0 {
 		dropNominated(h.buf, h.fields, func(k kind) bool { return k == kindPlain })
 	}
 	return violation{}
 }
+
+// maxNominated bounds how many fields Connection may name: each is compared
+// with every field of the head.
+const maxNominated = 32
 
 // dropNominated marks the fields named on any Connection line as hop-by-hop
 // (RFC 9110 section 7.6.1).
@@ -367,6 +385,16 @@ func dropNominated(buf []byte, fields []field, mayDrop func(kind) bool) {
 			}
 		}
 	}
+}
+
+// PeekAll returns the values of all fields with that name, in order.
+func (h *head) PeekAll(name string) (values [][]byte) {
+	for i := range h.fields {
+		if f := &h.fields[i]; equalFold(h.nameOf(f), name) {
+			values = append(values, h.valueOf(f))
+		}
+	}
+	return values
 }
 
 // hostValue returns the Host field's value, nil where there is none.

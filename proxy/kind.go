@@ -16,6 +16,7 @@ const (
 	kindTrailer
 	kindIdempotencyKey
 	kindAuthorization
+	kindAcceptEncoding
 
 	kindForwardedFor
 	kindForwardedOther // X-Forwarded-* but For, Proto and Host; X-Real-IP
@@ -55,6 +56,7 @@ var names = func() (byLength [32][]namedKind) {
 		"trailer":             kindTrailer,
 		"idempotency-key":     kindIdempotencyKey,
 		"authorization":       kindAuthorization,
+		"accept-encoding":     kindAcceptEncoding,
 		"proxy-connection":    kindHop,
 		"keep-alive":          kindHop,
 		"te":                  kindHop,

@@ -146,6 +146,9 @@ type result struct {
 // have been received is never sent again.
 func (o *Origin) roundTrip(x *exchange, rp *RoutePolicy) result {
 	deadline := time.Now().Add(rp.Timeout)
+	if by := x.request.SendBy; !by.IsZero() && by.Before(deadline) {
+		deadline = by
+	}
 	x.out = x.appendRequestHead(x.out[:0], rp)
 	a := o.pick(nil)
 	res := a.try(x, rp, deadline)

@@ -44,6 +44,7 @@ func (x *exchange) appendProblem(b []byte) []byte {
 		b = d.Promise.Signer.AppendTicket(b, &x.request, &d.Promise)
 		b = append(b, '\r', '\n')
 	}
+	b = x.appendKeyStatus(b)
 	b = x.appendRateLimit(b)
 	b = x.appendConnection(b)
 	b = append(b, "Content-Length: "...)
@@ -121,6 +122,14 @@ func (x *exchange) appendConnection(b []byte) []byte {
 		return append(b, "Connection: close\r\n"...)
 	case x.head.minor == 0:
 		return append(b, "Connection: keep-alive\r\n"...)
+	}
+	return b
+}
+
+// appendKeyStatus says what became of the request's idempotency key.
+func (x *exchange) appendKeyStatus(b []byte) []byte {
+	if s := x.decision.KeyStatus; s != "" {
+		return appendField(b, "Idempotency-Status: ", s)
 	}
 	return b
 }
