@@ -9,8 +9,12 @@ import (
 
 func (k checker) checkRoutes() {
 	ids := make([]ID, len(k.Routes))
+	methods := map[Method]bool{}
 	for i, r := range k.Routes {
 		ids[i] = r.ID
+		for _, m := range r.Match.Methods {
+			methods[m] = true
+		}
 		at := strict.Index("routes", i)
 		if r.ID == "unmatched" {
 			k.Problem(at+".id", `"unmatched" is what logs and metrics call requests without a route; choose another id`)
@@ -22,7 +26,13 @@ func (k checker) checkRoutes() {
 		}
 	}
 	k.unique("routes", "id", "route", ids)
+	if n := len(methods); n > maxMethods {
+		k.Problem("routes", "%d different methods are too many; routes can tell %d apart", n, maxMethods)
+	}
 }
+
+// maxMethods is how many methods the routes of one config can tell apart.
+const maxMethods = 63
 
 // methods reports methods that stand in a list twice.
 func (k checker) methods(section string, methods []Method) {

@@ -16,8 +16,11 @@ func (k checker) checkTenantSources() {
 		at := strict.Index("tenants.from", i)
 		if s.APIKey != nil {
 			keys = true
-			if strings.EqualFold(string(s.APIKey.Header), "Authorization") && s.APIKey.Scheme == SchemeNone {
-				k.Problem(k.either(at+".api_key.scheme", at+".api_key.header"), "Authorization carries a scheme before the key; add scheme: bearer")
+			switch authorization := strings.EqualFold(string(s.APIKey.Header), "Authorization"); {
+			case authorization && s.APIKey.Scheme == SchemeNone:
+				k.Problem(k.either(at+".api_key.scheme", at+".api_key.header"), "Authorization carries a scheme before the key; write scheme: bearer")
+			case !authorization && s.APIKey.Scheme == SchemeBearer:
+				k.Problem(at+".api_key.header", "the scheme bearer belongs to Authorization; remove header, or write scheme: none")
 			}
 		}
 		if s.ClientCert != "" {
@@ -71,29 +74,37 @@ func (k checker) checkAPIKeys() {
 			continue
 		}
 		first[hash] = i
-		k.tenantName(at+".tenant", key.Tenant)
+		if problem := nameProblem(key.Tenant); problem != "" {
+			k.Problem(at+".tenant", "%s", problem)
+		} else if reservedTenant(key.Tenant) {
+			k.Problem(at+".tenant", "%s is a name for tenants that are known otherwise; choose one that is not anonymous and does not begin with ip: or cert:", k.Written(at+".tenant"))
+		}
 	}
 	for _, name := range sortedKeys(k.Tenants.Overrides) {
-		k.tenantName(strict.Key("tenants.overrides", name), name)
+		if problem := nameProblem(name); problem != "" {
+			k.ProblemAtKey(strict.Key("tenants.overrides", name), "%s", problem)
+		}
 	}
 }
 
-// tenantName refuses names that could not be sent to the origin in a header
-// field.
-func (k checker) tenantName(path, name string) {
-	if len(name) > 128 {
-		k.Problem(path, "the tenant's name is too long; write at most 128 bytes")
-		return
+// nameProblem says what is wrong with the name of a tenant; "" if nothing is.
+func nameProblem(name string) string {
+	invisible := func(c rune) bool { return c <= ' ' || c > '~' }
+	switch {
+	case name == "":
+		return "the tenant's name is empty; write 1 to 128 visible ASCII characters, without spaces"
+	case len(name) > 128:
+		return "the tenant's name is too long; write at most 128 characters"
+	case strings.ContainsFunc(name, invisible):
+		return "the tenant's name holds a character that no request can send; write visible ASCII characters, without spaces"
 	}
-	for _, c := range []byte(name) {
-		if c < ' ' || c == 0x7f {
-			k.Problem(path, "the tenant's name holds a control character; write visible characters only")
-			return
-		}
-	}
-	if name == "" || strings.TrimSpace(name) != name {
-		k.Problem(path, "the tenant's name is empty or has spaces around it, which no request can have; write it without")
-	}
+	return ""
+}
+
+// reservedTenant reports whether name is one that sources other than headers
+// and API keys give.
+func reservedTenant(name string) bool {
+	return name == "anonymous" || strings.HasPrefix(name, "ip:") || strings.HasPrefix(name, "cert:")
 }
 
 // spender is a bucket and the most that one request takes from it.

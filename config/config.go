@@ -111,40 +111,42 @@ type Admin struct {
 	Pprof bool `yaml:"pprof" default:"false" restart:"true"`
 }
 
-// TLS is how clients are spoken to. The files are read again when they change.
+// TLS is how clients are spoken to. The files are read again when they change;
+// connections that are open stay as they are.
 type TLS struct {
 	// PEM file with the certificate and its chain. Relative to the config file.
 	Cert Path `yaml:"cert" required:"true" example:"/etc/sluice/tls.crt" aka:"certificate,certfile"`
 	// PEM file with the certificate's private key.
 	Key Path `yaml:"key" required:"true" example:"/etc/sluice/tls.key" aka:"privatekey,keyfile"`
 	// PEM file with the authorities that sign client certificates.
-	ClientCA Path `yaml:"client_ca" restart:"true" aka:"ca"`
+	ClientCA Path `yaml:"client_ca" aka:"ca"`
 	// Whether clients are asked for a certificate, and whether they need one.
-	ClientAuth ClientAuth `yaml:"client_auth" default:"none" restart:"true"`
+	ClientAuth ClientAuth `yaml:"client_auth" default:"none"`
 	// Oldest version of TLS that is spoken.
-	MinVersion TLSVersion `yaml:"min_version" default:"1.2" restart:"true"`
+	MinVersion TLSVersion `yaml:"min_version" default:"1.2"`
 }
 
 // Limits bound what one client may ask of the gateway.
 type Limits struct {
-	// Largest request body; above it 413.
+	// Largest request body on routes; above it 413. Requests without a route are
+	// passed on as they come, of any size.
 	MaxBody value.Size `yaml:"max_body" default:"1MiB" min:"1B" max:"1TiB"`
 	// Largest block of request header fields; above it 431.
-	MaxHeaders value.Size `yaml:"max_headers" default:"16KiB" min:"1KiB" max:"1MiB" restart:"true"`
+	MaxHeaders value.Size `yaml:"max_headers" default:"16KiB" min:"1KiB" max:"1MiB"`
 	// Longest request target (path and query); above it 414.
-	MaxTarget value.Size `yaml:"max_target" default:"8KiB" min:"64B" max:"1MiB" restart:"true"`
+	MaxTarget value.Size `yaml:"max_target" default:"8KiB" min:"64B" max:"1MiB"`
 	// Time for a request's head to arrive; above it 408.
-	HeaderTimeout value.Duration `yaml:"header_timeout" default:"10s" min:"10ms" restart:"true"`
+	HeaderTimeout value.Duration `yaml:"header_timeout" default:"10s" min:"10ms"`
 	// Time for a request's body to arrive; above it 408.
 	BodyTimeout value.Duration `yaml:"body_timeout" default:"30s" min:"10ms"`
 	// Time that a connection may stay open between two requests.
-	IdleTimeout value.Duration `yaml:"idle_timeout" default:"75s" min:"10ms" restart:"true"`
+	IdleTimeout value.Duration `yaml:"idle_timeout" default:"75s" min:"10ms"`
 	// Time for an answer to be taken by the client.
-	WriteTimeout value.Duration `yaml:"write_timeout" default:"30s" min:"10ms" restart:"true"`
+	WriteTimeout value.Duration `yaml:"write_timeout" default:"30s" min:"10ms"`
 	// Most connections held at once; further ones get 503.
-	MaxConnections int `yaml:"max_connections" default:"10000" min:"1" max:"10000000" restart:"true"`
+	MaxConnections int `yaml:"max_connections" default:"10000" min:"1" max:"10000000"`
 	// Most connections held at once from one client address. 0: no limit.
-	MaxConnectionsPerClient int `yaml:"max_connections_per_client" default:"0" min:"0" max:"10000000" restart:"true"`
+	MaxConnectionsPerClient int `yaml:"max_connections_per_client" default:"0" min:"0" max:"10000000"`
 	// Largest answer of the origin that is held in memory; above it 502.
 	MaxResponse value.Size `yaml:"max_response" default:"32MiB" min:"1KiB" max:"1TiB"`
 }
@@ -179,7 +181,7 @@ type Reload struct {
 // Log is what the gateway says about itself.
 type Log struct {
 	// Least important level that is written.
-	Level LogLevel `yaml:"level" default:"info"`
+	Level LogLevel `yaml:"level" default:"info" restart:"true"`
 	// One line of key=value, or one JSON object, for each record.
 	Format LogFormat `yaml:"format" default:"text" restart:"true"`
 }
@@ -191,7 +193,7 @@ type DecisionLog struct {
 	// off, stdout, stderr, or a file to append to, written with a slash.
 	Output Output `yaml:"output" default:"off" restart:"true" aka:"file,path"`
 	// Most refusals written each second; the rest are counted.
-	RefusalsPerSecond int `yaml:"refusals_per_second" default:"100" min:"1" max:"1000000"`
+	RefusalsPerSecond int `yaml:"refusals_per_second" default:"100" restart:"true" min:"1" max:"1000000"`
 }
 
 // Metrics is what the metrics tell apart.

@@ -36,7 +36,7 @@ tenants:
   overrides:
     acme: {burst: 30}
     new: {mode: shadow}
-  max_tracked: 500
+  max_tracked: 5000
 priority:
   - {id: b, when: {method: POST}, class: bulk}
   - {id: a, when: {method: GET}, class: bulk}
@@ -52,7 +52,7 @@ routes:
 		change("tenants.overrides.acme.burst", "20", "30", false),
 		change("tenants.overrides.gone", "{rate: 1/s, burst: 5, mode: enforce}", "", false),
 		change("tenants.overrides.new", "", "{rate: 1/s, burst: 10, mode: shadow}", false),
-		change("tenants.max_tracked", "100000", "500", true),
+		change("tenants.max_tracked", "100000", "5000", false),
 		change("priority", "order a, b", "order b, a", false),
 		change("routes[orders].class", "bulk", "critical", false),
 		change("routes[orders].limit", "", "{rate: 1/s, burst: 1, mode: enforce}", false),
@@ -69,7 +69,7 @@ routes:
 
 func TestChangedCertificateNeedsNoRestart(t *testing.T) {
 	got := Diff(parse(t, base+"tls: {cert: /a.crt, key: /a.key}\n"), parse(t, base+"tls: {cert: /b.crt, key: /a.key, min_version: \"1.3\"}\n"))
-	want := []Change{change("tls.cert", "/a.crt", "/b.crt", false), change("tls.min_version", "1.2", "1.3", true)}
+	want := []Change{change("tls.cert", "/a.crt", "/b.crt", false), change("tls.min_version", "1.2", "1.3", false)}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

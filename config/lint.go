@@ -84,13 +84,19 @@ func (k checker) lintTenants() {
 // lintUnreachable warns of routes and rules that an earlier one leaves nothing
 // to match.
 func (k checker) lintUnreachable() {
+	// A pattern covers only paths that begin with its text up to its first *, so
+	// that few earlier routes need a look, however many there are.
+	byPrefix := map[string][]int{}
 	for j, later := range k.Routes {
-		for i, earlier := range k.Routes[:j] {
-			if earlier.Match.covers(later.Match) {
+		for _, i := range earlierRoutes(byPrefix, string(later.Match.Path)) {
+			if earlier := k.Routes[i]; earlier.Match.covers(later.Match) {
 				k.Warn(strict.Index("routes", j), "route %s is never reached: %s (line %d) matches everything that it matches; put it above, or remove it", later.ID, earlier.ID, k.Line(strict.Index("routes", i)))
 				break
 			}
 		}
+		prefix, _, _ := strings.Cut(string(later.Match.Path), "*")
+		prefix = strings.TrimSuffix(prefix, "/")
+		byPrefix[prefix] = append(byPrefix[prefix], j)
 	}
 	for j, later := range k.Priority {
 		for i, earlier := range k.Priority[:j] {
@@ -99,6 +105,21 @@ func (k checker) lintUnreachable() {
 				break
 			}
 		}
+	}
+}
+
+// earlierRoutes lists, in order, the routes whose literal beginning is one of
+// path's.
+func earlierRoutes(byPrefix map[string][]int, path string) []int {
+	var found []int
+	path = strings.TrimSuffix(path, "/")
+	for {
+		found = append(found, byPrefix[path]...)
+		if path == "" {
+			slices.Sort(found)
+			return found
+		}
+		path = path[:max(strings.LastIndexByte(path, '/'), 0)]
 	}
 }
 

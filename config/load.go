@@ -101,7 +101,8 @@ func (c *Config) resolvePaths(doc *strict.Document) {
 	}
 }
 
-// inherit fills what routes and overrides leave to the sections above them.
+// inherit fills what routes and overrides leave to the sections above them, and
+// defaults that depend on another key.
 func (c *Config) inherit() {
 	for i := range c.Routes {
 		r := &c.Routes[i]
@@ -109,6 +110,15 @@ func (c *Config) inherit() {
 		r.Timeout = orElse(r.Timeout, c.Origin.Timeout)
 		r.BodyTimeout = orElse(r.BodyTimeout, c.Limits.BodyTimeout)
 		r.MaxResponse = orElse(r.MaxResponse, c.Limits.MaxResponse)
+	}
+	for _, s := range c.Tenants.From {
+		switch k := s.APIKey; {
+		case k == nil || k.Header != "":
+		case k.Scheme == SchemeBearer:
+			k.Header = "Authorization"
+		default:
+			k.Header = "X-Api-Key"
+		}
 	}
 	for name, o := range c.Tenants.Overrides {
 		if l := c.Tenants.Limit; l != nil {

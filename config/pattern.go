@@ -50,34 +50,33 @@ func (p *PathPattern) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// checkPathBytes refuses what never stands in the raw path of a request.
+// checkPathBytes refuses what cannot stand in a pattern: bytes that no raw path
+// holds, and those that the origin may read in another way than the gateway.
 func checkPathBytes(s string) error {
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
+	for i, c := range s {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.ContainsRune("/*-._~!$&'()+,=:@", c):
 		case c == '?':
 			return fmt.Errorf("%s holds a query, and routes match the path alone; write %s", strict.Quote(s), strict.Quote(s[:i]))
 		case c == '#':
 			return fmt.Errorf("%s holds a fragment, which requests never carry; write %s", strict.Quote(s), strict.Quote(s[:i]))
-		case c <= ' ' || c >= 0x7f || c == '\\' || c == '"' || c == '<' || c == '>' || c == '^' || c == '`' || c == '{' || c == '|' || c == '}':
-			return fmt.Errorf("%s holds a character that never stands in a raw path; write it as clients send it, %%20 for a space", strict.Quote(s))
-		case c == '%' && !isEscape(s[i:]):
-			return fmt.Errorf("%s holds a %% that begins no escape; write %%25 for a percent sign", strict.Quote(s))
+		case c == '%':
+			return fmt.Errorf("%s holds an escape, which the origin may read as the character itself; write that, or * for the segment", strict.Quote(s))
+		case c == ';':
+			return fmt.Errorf("%s holds a semicolon, which the origin may cut off; write * for the segment", strict.Quote(s))
+		default:
+			return fmt.Errorf("%s holds %q, which no raw path does; write * for the segment", strict.Quote(s), c)
 		}
 	}
 	return nil
 }
 
-func isEscape(s string) bool {
-	return len(s) >= 3 && strings.IndexByte(hexDigits, s[1]) >= 0 && strings.IndexByte(hexDigits, s[2]) >= 0
-}
-
-const hexDigits = "0123456789abcdefABCDEF"
-
 func (PathPattern) Grammar() (what, pattern string) {
-	return "a path such as /v1/orders/*", `^/([^/?#*\s]+/|\*/)*([^/?#*\s]*|\*\*?)$`
+	return "a path such as /v1/orders/*", "^/([A-Za-z0-9._~!$&'()+,=:@-]+/|\\*/)*([A-Za-z0-9._~!$&'()+,=:@-]*|\\*\\*?)$"
 }
 
-// covers reports whether p certainly matches every path that q matches.
+// covers reports whether p certainly matches every path that q matches. An
+// empty pattern matches any path. It does not allocate.
 func (p PathPattern) covers(q PathPattern) bool {
 	if p == "" || p == "/**" {
 		return true
@@ -85,19 +84,23 @@ func (p PathPattern) covers(q PathPattern) bool {
 	if q == "" {
 		return false
 	}
-	ps, qs := strings.Split(string(p), "/"), strings.Split(string(q), "/")
-	for i, segment := range ps {
-		switch {
-		case segment == "**":
-			return i < len(qs)
-		case i >= len(qs), qs[i] == "**":
+	ps, qs := string(p), string(q)
+	pMore, qMore := true, true
+	for pMore {
+		var want, got string
+		want, ps, pMore = strings.Cut(ps, "/")
+		if want == "**" {
+			return true // whatever is left of q, also nothing
+		}
+		if !qMore {
 			return false
-		case segment == "*" && qs[i] != "":
-		case segment != qs[i]:
+		}
+		got, qs, qMore = strings.Cut(qs, "/")
+		if got == "**" || want != got && (want != "*" || got == "") {
 			return false
 		}
 	}
-	return len(ps) == len(qs)
+	return !qMore
 }
 
 // covers reports whether g certainly matches every text that q matches.

@@ -15,11 +15,13 @@ type Tenants struct {
 	Missing Missing `yaml:"missing" default:"anonymous"`
 	// What each tenant may send. Absent: only overrides and routes limit.
 	Limit *Limit `yaml:"limit" aka:"ratelimit,limits"`
-	// Tenants that differ, by name. What one leaves out, it takes from limit.
+	// Tenants that differ, by name: "ip:" and the address for tenants known by
+	// client_ip, "cert:" and the name for client_cert, "anonymous" for the rest.
+	// What one leaves out, it takes from limit.
 	Overrides map[string]Override `yaml:"overrides" max:"100000"`
 	// How many tenants are told apart at once. When that many are busy, further
 	// ones share one bucket.
-	MaxTracked int `yaml:"max_tracked" default:"100000" min:"16" max:"10000000" restart:"true"`
+	MaxTracked int `yaml:"max_tracked" default:"100000" min:"1000" max:"10000000"`
 	// API keys and the tenants that they stand for. A key that is not listed is
 	// always refused.
 	APIKeys []APIKey `yaml:"api_keys" max:"100000" aka:"keys"`
@@ -43,9 +45,11 @@ type TenantSource struct {
 
 // APIKeySource says where an API key is read.
 type APIKeySource struct {
-	// Header field that carries the key.
-	Header HeaderName `yaml:"header" default:"X-Api-Key"`
-	// bearer: the value is "Bearer" and the key. none: the value is the key.
+	// Header field that carries the key. Absent: X-Api-Key, or Authorization
+	// where the scheme is bearer.
+	Header HeaderName `yaml:"header"`
+	// none: the value is the key. bearer: it is "Bearer" and the key, in
+	// Authorization.
 	Scheme KeyScheme `yaml:"scheme" default:"none"`
 }
 

@@ -104,6 +104,9 @@ func (d *decoder) enter(n *yaml.Node, path string) (target *yaml.Node, leave fun
 // spend counts n nodes towards the bounds. Beyond them the whole document is
 // given up, with one message.
 func (d *decoder) spend(at *yaml.Node, path string, n int, alias bool) {
+	if d.full {
+		return
+	}
 	d.nodes += n
 	if alias || d.aliases > 0 {
 		d.aliased += n

@@ -63,6 +63,13 @@ func (d *Document) at(path, message string) Problem {
 	return p
 }
 
+// ProblemAtKey is Problem, but points at the key of path instead of its value.
+func (d *Document) ProblemAtKey(path, format string, args ...any) {
+	if !d.Failed(path) {
+		d.problemAtKey(path, path, format, args...)
+	}
+}
+
 // problemAtKey adds an error about path that points at the key of section.
 func (d *Document) problemAtKey(section, path, format string, args ...any) {
 	at := d.keyOf(section)

@@ -71,6 +71,9 @@ func nodeOf(p *plan, v reflect.Value) *yaml.Node {
 func text(s string) *yaml.Node {
 	n := &yaml.Node{}
 	n.SetString(s)
+	if s == "<<" {
+		n.Style = yaml.DoubleQuotedStyle // the library takes it for a text as it is
+	}
 	return n
 }
 

@@ -146,7 +146,7 @@ func breakingLine(lines [][]byte) int {
 		return err == nil
 	}
 	good, bad := 0, len(lines)
-	for range 8 {
+	for range 4 {
 		for bad-good > 1 {
 			if mid := (good + bad) / 2; reads(mid) {
 				good = mid
@@ -156,7 +156,7 @@ func breakingLine(lines [][]byte) int {
 		}
 		// Inside brackets and quotes no beginning reads, until they close.
 		closed := 0
-		for n := bad + 1; n < min(len(lines), bad+40); n++ {
+		for n := bad + 1; n < min(len(lines), bad+20); n++ {
 			if reads(n) {
 				closed = n
 				break

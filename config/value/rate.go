@@ -36,11 +36,11 @@ func (r *Rate) UnmarshalText(text []byte) error {
 	number, unit := splitNumber(in)
 	if rateSyntax.MatchString(in) {
 		n, err := strconv.ParseFloat(number, 64)
-		if err != nil || n > 1e12 {
-			return fmt.Errorf("%s is too fast; the highest rate is 1000000000000/s", quote(in))
-		}
 		for _, u := range rateUnits {
 			if unit == "/"+u.name {
+				if err != nil || n/u.seconds > 1e9 {
+					return fmt.Errorf("%s is too fast; the highest rate is 1000000000/s", quote(in))
+				}
 				*r = Rate(n / u.seconds)
 				return nil
 			}

@@ -11,26 +11,39 @@ const Mask = "********"
 
 // Secret is a text that never prints: fmt with every verb, encoding/json, YAML
 // and slog all show [Mask], and an unset Secret as "". Only [Secret.Reveal]
-// gives the text. The zero value is unset.
-type Secret struct{ text string }
+// gives the text. The zero value is unset. Compare secrets with [Secret.Equal],
+// not with ==.
+type Secret struct {
+	text *string // behind a pointer, since %p looks into structs without asking
+}
 
 // NewSecret returns a Secret that hides text.
-func NewSecret(text string) Secret { return Secret{text} }
+func NewSecret(text string) Secret {
+	if text == "" {
+		return Secret{}
+	}
+	return Secret{&text}
+}
 
 // Reveal returns the text. Don't log it, and don't put it into an error.
-func (s Secret) Reveal() string { return s.text }
+func (s Secret) Reveal() string {
+	if s.text == nil {
+		return ""
+	}
+	return *s.text
+}
 
 // IsZero reports whether s is unset.
-func (s Secret) IsZero() bool { return s.text == "" }
+func (s Secret) IsZero() bool { return s.text == nil }
 
 // Equal compares two secrets in a time that depends on their lengths alone.
 func (s Secret) Equal(other Secret) bool {
-	return subtle.ConstantTimeCompare([]byte(s.text), []byte(other.text)) == 1
+	return subtle.ConstantTimeCompare([]byte(s.Reveal()), []byte(other.Reveal())) == 1
 }
 
 // String returns the mask, or "" where s is unset.
 func (s Secret) String() string {
-	if s.text == "" {
+	if s.IsZero() {
 		return ""
 	}
 	return Mask
@@ -61,7 +74,7 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
 // UnmarshalText takes text as the secret.
 func (s *Secret) UnmarshalText(text []byte) error {
-	s.text = string(text)
+	*s = NewSecret(string(text))
 	return nil
 }
 
