@@ -12,8 +12,7 @@ import (
 
 // fingerprint says where this is measured.
 func fingerprint(f *result.Fingerprint) {
-	f.Go = runtime.Version()
-	f.Machine = fmt.Sprintf("%s, %d cores, %s/%s, kernel %s", cpuModel(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, kernel())
+	f.Machine, f.Go = Machine()
 	if info, ok := debug.ReadBuildInfo(); ok {
 		dirty := ""
 		for _, s := range info.Settings {
@@ -28,14 +27,26 @@ func fingerprint(f *result.Fingerprint) {
 	}
 }
 
-func cpuModel() string {
+// Machine describes what this runs on, and the version of Go.
+func Machine() (machine, goVersion string) {
+	model, cores := cpus()
+	return fmt.Sprintf("%s, %d cores, %s/%s, kernel %s", model, cores, runtime.GOOS, runtime.GOARCH, kernel()), runtime.Version()
+}
+
+// cpus of the machine, whether or not this process may use them all.
+func cpus() (model string, n int) {
+	model = "unknown CPU"
 	data, _ := os.ReadFile("/proc/cpuinfo")
 	for line := range strings.Lines(string(data)) {
-		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
+		name, value, _ := strings.Cut(line, ":")
+		switch strings.TrimSpace(name) {
+		case "processor":
+			n++
+		case "model name":
+			model = strings.TrimSpace(value)
 		}
 	}
-	return "unknown CPU"
+	return model, max(n, 1)
 }
 
 func kernel() string {

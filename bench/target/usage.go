@@ -43,3 +43,36 @@ func ProcessUsage(pid int) (u Usage) {
 	}
 	return u
 }
+
+// TreeUsage adds up the usage of a process and of all that descend from it.
+// Memory that they share counts for each.
+func TreeUsage(pid int) Usage {
+	children := map[int][]int{}
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		id, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		stat, err := os.ReadFile("/proc/" + e.Name() + "/stat")
+		if err != nil {
+			continue
+		}
+		if f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])); len(f) > 1 {
+			parent, _ := strconv.Atoi(f[1])
+			children[parent] = append(children[parent], id)
+		}
+	}
+	var sum Usage
+	var add func(int)
+	add = func(id int) {
+		u := ProcessUsage(id)
+		sum.CPU += u.CPU
+		sum.PeakMemory += u.PeakMemory
+		for _, c := range children[id] {
+			add(c)
+		}
+	}
+	add(pid)
+	return sum
+}

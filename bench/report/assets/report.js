@@ -81,7 +81,7 @@
     stroke: css("--soft"), font: "12px system-ui, sans-serif", labelFont: "12px system-ui, sans-serif",
     grid: { stroke: css("--line"), width: 1 }, ticks: { stroke: css("--line"), width: 1, size: 4 }, ...extra,
   });
-  const xTime = () => axis({ values: (u, vs) => vs.map((v) => v + " s"), grid: { show: false }, space: 60 });
+  const xTime = () => axis({ values: (u, vs) => vs.map((v) => v + " s"), grid: { show: false }, space: 60, size: 30 });
 
   const chart = (id, height, build) => {
     const el = document.getElementById(id);
@@ -110,6 +110,12 @@
     series: [{ label: "second", value: (u, v) => v == null ? "–" : v + " s" }, ...series],
     plugins: [backdrop(y.names !== false)], ...extra,
   });
+  // Ticks of a logarithmic axis: where it spans many decades, only their
+  // beginnings have room.
+  const decades = (lo, hi) => {
+    const keep = Math.log10(hi / lo) > 2.5 ? [1] : Math.log10(hi / lo) > 1.2 ? [1, 3] : [1, 2, 5];
+    return (u, vs) => vs.map((v) => keep.some((k) => Math.abs(v / 10 ** Math.floor(Math.log10(v) + 1e-9) - k) < 1e-6) ? v : null);
+  };
   const lineOf = (label, color, write, extra = {}) => ({
     label, stroke: css(color), width: 2, points: { show: false }, value: (u, v) => write(v), spanGaps: false, ...extra,
   });
@@ -137,7 +143,7 @@
 
   chart("shares", 220, () => ({
     opts: overTime(classes.map((c, i) => lineOf(c, palette[i % 8], share, { width: 2 + (classes.length - i) * 0.3, dash: i ? [8 - i, i + 1] : undefined })),
-      { write: (v) => Math.round(v * 100) + "%", scale: { range: [0, 1.04] } }),
+      { write: (v) => v > 1 ? "" : Math.round(v * 100) + "%", scale: { range: [0, 1.15] } }),
     values: [t, ...classes.map((_, i) => secs.map((s) => s.classes[i].admitted_share ?? null))],
   }));
 
@@ -177,7 +183,7 @@
       opts: {
         ...overTime([{ label: "slowest", stroke: "transparent", points: { show: false }, value: (u, v, si, di) => di == null ? "–" : time(Math.max(...secs[di].classes.map((c) => c.max))) }],
           { write: time, scale: { distr: 3, log: 10, range: [bottom, top] } }),
-        axes: [xTime(), axis({ values: (u, vs) => vs.map((v) => v == null ? null : time(v)), size: 58, filter: (u, vs) => vs.map((v) => Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-9 ? v : null) })],
+        axes: [xTime(), axis({ values: (u, vs) => vs.map((v) => v == null ? null : time(v)), size: 58, filter: decades(bottom, top) })],
         hooks: {
           draw: [(u) => {
             const { ctx } = u, b = u.bbox;
@@ -214,16 +220,14 @@
     let lo = Infinity, hi = 0;
     for (const l of lines) for (const p of l[2].spectrum || []) { lo = Math.min(lo, p[1]); hi = Math.max(hi, p[1]); }
     if (lo > hi) [lo, hi] = [0.001, 1];
-    // Where a plot spans many decades, only their beginnings have room.
-    const ticks = Math.log10(hi / lo) > 2.5 ? [1] : [1, 2, 5];
     const label = (n) => n === 0 ? "0" : n < 1 ? Math.round((1 - 10 ** -n) * 100) + "%" : (100 - 100 * 10 ** -n).toFixed(Math.max(0, Math.round(n) - 2)) + "%";
     return {
       opts: {
         cursor: { drag: { x: false, y: false }, points: { size: 7 } },
         scales: { x: { time: false, range: (u, a, b) => [0, Math.max(b, 2)] }, y: { distr: 3, log: 10, range: [lo / 1.5, hi * 1.5] } },
         axes: [
-          axis({ splits: (u) => [0, 0.30103, 1, 2, 3, 4, 5].filter((v) => v <= u.scales.x.max + 1e-9), values: (u, vs) => vs.map(label) }),
-          axis({ values: (u, vs) => vs.map((v) => v == null ? null : time(v)), size: 62, filter: (u, vs) => vs.map((v) => { const m = v / 10 ** Math.floor(Math.log10(v) + 1e-9); return ticks.some((k) => Math.abs(m - k) < 1e-6) ? v : null; }) }),
+          axis({ size: 30, splits: (u) => [0, 0.30103, 1, 2, 3, 4, 5].filter((v) => v <= u.scales.x.max + 1e-9), values: (u, vs) => vs.map(label) }),
+          axis({ values: (u, vs) => vs.map((v) => v == null ? null : time(v)), size: 62, filter: decades(lo, hi) }),
         ],
         series: [{ label: "share of requests", value: (u, v) => v == null ? "–" : (100 - 100 * 10 ** -v).toFixed(v >= 3 ? 3 : v >= 2 ? 2 : 1) + "%" }, ...lines.map((l) => lineOf(l[0], l[1], time, { dash: l[3], points: { show: true, size: 4, fill: css(l[1]) } }))],
       },

@@ -1,0 +1,190 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"sluice/bench/load"
+)
+
+// nullOrigin answers at once: all that is measured is what stands before it.
+type nullOrigin struct {
+	url    string
+	server *fasthttp.Server
+	served chan error
+}
+
+func startOrigin() (*nullOrigin, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("peers: %w", err)
+	}
+	body := []byte("{\"accepted\":1}\n")
+	o := &nullOrigin{
+		url: "http://" + l.Addr().String(),
+		server: &fasthttp.Server{
+			Handler: func(ctx *fasthttp.RequestCtx) {
+				ctx.SetStatusCode(fasthttp.StatusAccepted)
+				ctx.SetContentType("application/json")
+				ctx.SetBody(body)
+			},
+			CloseOnShutdown: true, Logger: log.New(io.Discard, "", 0),
+		},
+		served: make(chan error, 1),
+	}
+	go func() { o.served <- o.server.Serve(l) }()
+	return o, nil
+}
+
+func (o *nullOrigin) stop() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 6*time.Second)
+	defer cancel()
+	return errors.Join(o.server.ShutdownWithContext(ctx), <-o.served)
+}
+
+// bodySize of the requests.
+const bodySize = 256
+
+// measure takes one sample: first at the given rate, then as much as the program
+// can take.
+func (o *Options) measure(ctx context.Context, p *process, work Work) (s sample, err error) {
+	if err := o.warm(ctx, p, work); err != nil {
+		return s, err
+	}
+	before := p.usage()
+	var all load.Interval
+	g, err := load.New(load.Options{
+		Target: p.url, Seed: 1, Timeout: 5 * time.Second,
+		Stages:     []load.Stage{{From: o.Rate, To: o.Rate, Duration: o.Span}},
+		Classes:    []load.Class{{Name: "orders", Path: "/v1/orders", Body: bodySize, Tenants: load.Tenants{Count: tenants}}},
+		OnInterval: all.Merge,
+	})
+	if err != nil {
+		return s, err
+	}
+	if err := g.Run(ctx); err != nil {
+		return s, err
+	}
+	spent := p.usage().CPU - before.CPU
+	c := all.Sum()
+	want := load.Admitted
+	if work == Refuse {
+		want = load.Refused
+	}
+	if n := c.Endings[want]; n != c.Offered {
+		return s, fmt.Errorf("%d of %d requests were %s (%v)", n, c.Offered, want, c.Reasons)
+	}
+	s.cpu = float64(spent.Nanoseconds()) / 1e3 / float64(c.Offered)
+	s.p50 = float64(load.Quantile(c.Response[want], 0.5).Microseconds())
+	s.p99 = float64(load.Quantile(c.Response[want], 0.99).Microseconds())
+	s.lag = float64(load.Quantile(all.Lag, 0.99).Microseconds())
+
+	before = p.usage()
+	begin := time.Now()
+	n, err := o.saturate(ctx, p.url, work, o.Span)
+	if err != nil {
+		return s, err
+	}
+	took := time.Since(begin)
+	spent = p.usage().CPU - before.CPU
+	s.busy = float64(spent.Nanoseconds()) / 1e3 / float64(n)
+	s.throughput = float64(n) / took.Seconds()
+	return s, nil
+}
+
+// warm opens the connections and uses up the tenants' bursts.
+func (o *Options) warm(ctx context.Context, p *process, work Work) error {
+	_, err := o.saturate(ctx, p.url, "", 300*time.Millisecond)
+	return err
+}
+
+// saturate keeps all connections busy for a while and returns how many requests
+// were answered. It is a closed loop, and says nothing about response times.
+func (o *Options) saturate(ctx context.Context, url string, work Work, span time.Duration) (int64, error) {
+	var count atomic.Int64
+	var wrong atomic.Int64
+	client := &fasthttp.HostClient{
+		Addr: strings.TrimPrefix(url, "http://"), MaxConns: o.Connections, MaxIdemponentCallAttempts: 1,
+		ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, NoDefaultUserAgentHeader: true,
+	}
+	defer client.CloseIdleConnections()
+	end := time.Now().Add(span)
+	body := []byte(`{"pad":"` + strings.Repeat("x", bodySize-10) + `"}`)
+	var wg sync.WaitGroup
+	errs := make([]error, o.Connections)
+	for i := range o.Connections {
+		wg.Go(func() {
+			req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
+			defer fasthttp.ReleaseRequest(req)
+			defer fasthttp.ReleaseResponse(resp)
+			for n := i; time.Now().Before(end) && ctx.Err() == nil; n++ {
+				req.Reset()
+				req.Header.SetMethod("POST")
+				req.SetRequestURI("/v1/orders")
+				req.Header.SetHost(client.Addr)
+				req.Header.SetContentType("application/json")
+				req.Header.Set("X-Tenant-Id", "tenant-"+strconv.Itoa(1+n%tenants))
+				req.SetBodyRaw(body)
+				if err := client.Do(req, resp); err != nil {
+					errs[i] = err
+					return
+				}
+				if work != "" && !expect(work, resp.StatusCode()) {
+					wrong.Add(1)
+				}
+				count.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return 0, err
+	}
+	if n := wrong.Load(); n > 0 {
+		return 0, fmt.Errorf("%d of %d answers are not those of the work that is measured", n, count.Load())
+	}
+	return count.Load(), ctx.Err()
+}
+
+// Bare serves the bare proxy that everything is compared with: fasthttp's server
+// and client, and nothing else. It returns when ctx ends.
+func Bare(ctx context.Context, listen, origin string) error {
+	l, err := net.Listen("tcp", listen)
+	if err != nil {
+		return fmt.Errorf("peers: %w", err)
+	}
+	client := &fasthttp.HostClient{
+		Addr: strings.TrimPrefix(origin, "http://"), MaxConns: 1024, MaxIdemponentCallAttempts: 1,
+		NoDefaultUserAgentHeader: true, DisablePathNormalizing: true,
+		ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second,
+	}
+	s := &fasthttp.Server{
+		NoDefaultServerHeader: true, CloseOnShutdown: true, Logger: log.New(io.Discard, "", 0),
+		Handler: func(ctx *fasthttp.RequestCtx) {
+			if err := client.Do(&ctx.Request, &ctx.Response); err != nil {
+				ctx.Error("bad gateway", fasthttp.StatusBadGateway)
+			}
+		},
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	stop, cancel := context.WithTimeout(context.Background(), 6*time.Second)
+	defer cancel()
+	return errors.Join(s.ShutdownWithContext(stop), <-served)
+}
