@@ -68,7 +68,7 @@ type Config struct {
 	Priority []PriorityRule `yaml:"priority" max:"1000"`
 
 	// Which requests are guarded, and how. The first that matches wins.
-	Routes []Route `yaml:"routes" max:"10000" aka:"rules,endpoints,paths"`
+	Routes []Route `yaml:"routes" max:"5000" aka:"rules,endpoints,paths"`
 	// What happens to requests that no route matches.
 	Unmatched Unmatched `yaml:"unmatched" default:"forward"`
 

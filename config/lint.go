@@ -84,42 +84,47 @@ func (k checker) lintTenants() {
 // lintUnreachable warns of routes and rules that an earlier one leaves nothing
 // to match.
 func (k checker) lintUnreachable() {
+	const message = "%s is never reached: %s (line %d) matches everything that it matches; put it above, or remove it"
 	// A pattern covers only paths that begin with its text up to its first *, so
 	// that few earlier routes need a look, however many there are.
 	byPrefix := map[string][]int{}
-	for j, later := range k.Routes {
-		for _, i := range earlierRoutes(byPrefix, string(later.Match.Path)) {
-			if earlier := k.Routes[i]; earlier.Match.covers(later.Match) {
-				k.Warn(strict.Index("routes", j), "route %s is never reached: %s (line %d) matches everything that it matches; put it above, or remove it", later.ID, earlier.ID, k.Line(strict.Index("routes", i)))
-				break
-			}
+	for j := range k.Routes {
+		later := &k.Routes[j]
+		if i := k.coveringRoute(byPrefix, later.Match); i >= 0 {
+			k.Warn(strict.Index("routes", j), "route "+message, later.ID, k.Routes[i].ID, k.Line(strict.Index("routes", i)))
 		}
 		prefix, _, _ := strings.Cut(string(later.Match.Path), "*")
 		prefix = strings.TrimSuffix(prefix, "/")
 		byPrefix[prefix] = append(byPrefix[prefix], j)
 	}
-	for j, later := range k.Priority {
-		for i, earlier := range k.Priority[:j] {
-			if earlier.When.covers(later.When) {
-				k.Warn(strict.Index("priority", j), "rule %s is never reached: %s (line %d) matches everything that it matches; put it above, or remove it", later.ID, earlier.ID, k.Line(strict.Index("priority", i)))
+	for j := range k.Priority {
+		later := &k.Priority[j]
+		for i := range k.Priority[:j] {
+			if earlier := &k.Priority[i]; earlier.When.covers(&later.When) {
+				k.Warn(strict.Index("priority", j), "rule "+message, later.ID, earlier.ID, k.Line(strict.Index("priority", i)))
 				break
 			}
 		}
 	}
 }
 
-// earlierRoutes lists, in order, the routes whose literal beginning is one of
-// path's.
-func earlierRoutes(byPrefix map[string][]int, path string) []int {
-	var found []int
-	path = strings.TrimSuffix(path, "/")
-	for {
-		found = append(found, byPrefix[path]...)
-		if path == "" {
-			slices.Sort(found)
-			return found
+// coveringRoute returns the first route, of those by their literal beginning in
+// byPrefix, that matches everything that m matches, or -1.
+func (k checker) coveringRoute(byPrefix map[string][]int, m Match) int {
+	first := -1
+	for path := strings.TrimSuffix(string(m.Path), "/"); ; path = path[:max(strings.LastIndexByte(path, '/'), 0)] {
+		for _, i := range byPrefix[path] {
+			if first >= 0 && i > first {
+				break
+			}
+			if k.Routes[i].Match.covers(m) {
+				first = i
+				break
+			}
 		}
-		path = path[:max(strings.LastIndexByte(path, '/'), 0)]
+		if path == "" {
+			return first
+		}
 	}
 }
 
@@ -160,19 +165,17 @@ func coversMethods(a, b []Method) bool {
 // covers reports whether c certainly matches every request that other matches.
 // It may miss that where any, all and not are involved, and never claims it
 // wrongly.
-func (c Condition) covers(other Condition) bool {
+func (c *Condition) covers(other *Condition) bool {
+	if !coversMethods(c.Methods, other.Methods) || !c.Path.covers(other.Path) {
+		return false
+	}
 	if c.Any != nil && !reflect.DeepEqual(c.Any, other.Any) ||
 		c.All != nil && !reflect.DeepEqual(c.All, other.All) ||
 		c.Not != nil && !reflect.DeepEqual(c.Not, other.Not) {
 		return false
 	}
-	if !coversMethods(c.Methods, other.Methods) || !c.Path.covers(other.Path) {
-		return false
-	}
 	for name, value := range c.Header {
-		if !slices.ContainsFunc(sortedKeys(other.Header), func(n HeaderName) bool {
-			return strings.EqualFold(string(n), string(name)) && value.covers(other.Header[n])
-		}) {
+		if !headerCovered(name, value, other.Header) {
 			return false
 		}
 	}
@@ -182,4 +185,18 @@ func (c Condition) covers(other Condition) bool {
 	return len(other.Tenants) > 0 && !slices.ContainsFunc(other.Tenants, func(t Glob) bool {
 		return !slices.ContainsFunc(c.Tenants, func(g Glob) bool { return g.covers(t) })
 	})
+}
+
+// headerCovered reports whether requests with these fields certainly have the
+// field name with such a value.
+func headerCovered(name HeaderName, value Glob, fields map[HeaderName]Glob) bool {
+	if v, ok := fields[name]; ok {
+		return value.covers(v)
+	}
+	for n, v := range fields {
+		if strings.EqualFold(string(n), string(name)) {
+			return value.covers(v)
+		}
+	}
+	return false
 }

@@ -310,6 +310,18 @@ func (f *field) sample() string {
 // setDefault sets v to the default of the tag. A default that cannot be read
 // is a fault of the program.
 func (f *field) setDefault(v reflect.Value) {
+	if f.plan.scalar() && !f.plan.pointer {
+		f.once.Do(func() {
+			f.defValue = reflect.New(f.plan.typ).Elem()
+			f.readDefault(f.defValue)
+		})
+		v.Set(f.defValue)
+		return
+	}
+	f.readDefault(v) // what it points to must not be shared
+}
+
+func (f *field) readDefault(v reflect.Value) {
 	doc := newDocument("default of " + f.name)
 	d := &decoder{src: Source{Name: doc.name, Data: []byte(f.def)}, doc: doc, literal: true, open: map[*yaml.Node]bool{}}
 	n := text(f.def)

@@ -44,8 +44,10 @@ type field struct {
 	index    int
 	goName   string
 	plan     *plan
-	def      string
+	def      string // the text of the tag
 	hasDef   bool
+	once     sync.Once
+	defValue reflect.Value // of single values, read once
 	required bool
 	min, max string
 	above    string
