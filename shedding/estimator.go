@@ -14,6 +14,9 @@ const (
 	backlogged = 0.5
 	// standstill is below which share of the usual rate a queue stands still.
 	standstill = 0.05
+	// wobble is by which share of itself a rate may differ from one sample to
+	// the next without having changed.
+	wobble = 0.25
 	// countable is how many completions must be due between two samples for
 	// their number to say anything about a rate.
 	countable = 20
@@ -39,12 +42,14 @@ type estimator struct {
 	counted  bool    // baseDone is known
 
 	rate     float64 // completions per second
+	pace     float64 // throughput, backlog or not
 	long     float64
 	measured bool // rate was seen under a backlog; otherwise it is a lower bound
 
 	foreign float64 // work per second that this gateway did not admit
 	yield   float64 // work per own admission, at most 1: some put nothing on the queue
 	stall   float64 // seconds without progress at the last sample
+	flows   bool    // work was completed when last measured
 	stuck   bool    // the oldest work waits on while the rest flows
 }
 
@@ -87,7 +92,7 @@ func (e *estimator) observe(r reading, now float64) {
 		e.rebase(r, q, done, counted)
 	}
 	e.q, e.at, e.have = q, r.at, true
-	e.stuck = hasAge && hasDepth && e.measured && e.stall == 0 && age > 3*q/e.rate+5
+	e.stuck = hasAge && hasDepth && e.flows && age > 3*q/e.rate+5
 }
 
 func (e *estimator) rebase(r reading, q, done float64, counted bool) {
@@ -115,12 +120,15 @@ func (e *estimator) measure(r reading, now, d, q, own float64, bounded bool) {
 		m = e.yield*admitted - growth
 	}
 	m = max(0, m)
+	e.pace += w * (m - e.pace)
 
+	e.flows = m > standstill*e.long && m > 0
 	idle := e.baseQ <= backlogged*e.rate || q <= backlogged*e.rate
-	still := m < standstill*e.long
+	still := !e.flows && e.long > 0
 	switch {
 	case e.long == 0:
-		e.rate = m
+		e.rate, e.pace = m, m
+		e.measured = e.baseQ > backlogged*m && q > backlogged*m && m > 0
 	case still && q > backlogged*e.rate:
 		// Nothing got done although there was work. How long already? The
 		// oldest work knows, if the stall began within this interval.
@@ -133,12 +141,16 @@ func (e *estimator) measure(r reading, now, d, q, own float64, bounded bool) {
 		// A lower bound: an idle queue does what it is given, and an interval
 		// in which work resumed holds some of the standstill.
 		e.stall = 0
-		if m > e.rate {
-			e.rate += (1 - math.Exp(-d*m/countable)) * (m - e.rate)
-		}
+		e.rate = max(e.rate, e.pace)
 	default:
 		e.stall, e.measured = 0, true
-		e.rate += (1 - math.Exp(-min(d/rateMemory, e.rate*d/countable))) * (m - e.rate)
+		memory := float64(rateMemory)
+		if math.Abs(m-e.rate) < wobble*e.rate {
+			// Gateways that do not know of each other would answer each
+			// other's wobbles with larger ones if rare samples counted fully.
+			memory = max(memory, 2*d)
+		}
+		e.rate += (1 - math.Exp(-min(d/memory, e.rate*d/countable))) * (m - e.rate)
 	}
 	if e.rate > e.long {
 		e.long = e.rate

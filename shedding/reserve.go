@@ -132,5 +132,5 @@ func (q *queue) giveBack(now time.Time, p admission.Permit) {
 // draw returns the next number, from 0 up to but not 1, of a fixed sequence
 // that looks random: requests and clock given, decisions repeat exactly.
 func (q *queue) draw() float32 {
-	return float32(mix(q.gate.seed+q.draws.Add(1))>>40) / (1 << 24)
+	return float32(mix(mix(q.gate.seed)+q.draws.Add(1))>>40) / (1 << 24)
 }

@@ -36,7 +36,8 @@ type Setup struct {
 	Hammer  float64 // share of clients that come back every second instead
 	Tickets bool    // promises are known by ticket; otherwise by key
 	Forget  bool    // nothing is known again
-	Trace   func(now float64, s shedding.State, age float64, offered, admitted int)
+	// Watch is called at the end of every step with the state of each gateway.
+	Watch func(now, age float64, s shedding.State)
 }
 
 // Result is what came of a run.
@@ -52,7 +53,6 @@ type Result struct {
 	Redeemed, Kept          float64 // who came back with a promise; of them, admitted
 	Attempts                float64
 	Waiting, Hammering      Fate
-	TenantGood, FloodGood   float64
 	RetryAfters             []float64
 	PromisedOf, RefusedOnce float64
 }
@@ -244,9 +244,9 @@ func (r *run) arrive(k int, now float64, fresh *int) []*call {
 	return calls
 }
 
-// admit leads the calls of step k past the gateways, spread over the step.
+// admit leads the calls of step k past the gateways.
 func (r *run) admit(k int, now float64, calls []*call) (got [classes]int) {
-	for i, c := range calls {
+	for _, c := range calls {
 		c.attempts++
 		r.res.Attempts++
 		if r.Bypass > 0 && r.out.Float64() < r.Bypass {
@@ -263,8 +263,7 @@ func (r *run) admit(k int, now float64, calls []*call) (got [classes]int) {
 		if len(r.gates) > 1 {
 			gate = r.gates[r.out.IntN(len(r.gates))]
 		}
-		at := now + step*float64(i)/float64(len(calls))
-		d, ok := r.decide(gate, at, c)
+		d, ok := r.decide(gate, now, c)
 		if ok {
 			got[c.class]++
 			r.res.Admitted[c.class]++
@@ -274,7 +273,7 @@ func (r *run) admit(k int, now float64, calls []*call) (got [classes]int) {
 			if c.promised && !c.hammers {
 				r.res.Kept++
 			}
-			r.served(c, at)
+			r.served(c, now)
 			continue
 		}
 		if c.attempts == 1 {
@@ -284,7 +283,7 @@ func (r *run) admit(k int, now float64, calls []*call) (got [classes]int) {
 			}
 		}
 		c.promised = d.Promise.Made()
-		r.later2(k, at, c, &d)
+		r.comeBack(k, now, c, &d)
 	}
 	return got
 }
@@ -292,7 +291,7 @@ func (r *run) admit(k int, now float64, calls []*call) (got [classes]int) {
 func (r *run) decide(g *shedding.Gate, at float64, c *call) (admission.Decision, bool) {
 	r.req.Reset()
 	r.req.Route, r.req.Class, r.req.Tenant = &r.route, admission.Class(c.class), r.names[c.tenant]
-	if !r.Forget {
+	if !r.Forget && (r.Return > 0 || r.Hammer > 0) {
 		r.req.Header = c
 	}
 	var d admission.Decision
@@ -307,8 +306,8 @@ func (r *run) decide(g *shedding.Gate, at float64, c *call) (admission.Decision,
 	return d, !f.Is()
 }
 
-// later2 has a refused call come back, or not.
-func (r *run) later2(k int, at float64, c *call, d *admission.Decision) {
+// comeBack has a refused call come back, or not.
+func (r *run) comeBack(k int, at float64, c *call, d *admission.Decision) {
 	var wait float64
 	switch {
 	case c.hammers:
@@ -355,8 +354,8 @@ func (r *run) watch(now float64) {
 		for c := range mean {
 			mean[c] += s.Classes[c].Share / float64(len(r.gates))
 		}
-		if r.Trace != nil {
-			r.Trace(now, s, age, 0, 0)
+		if r.Watch != nil {
+			r.Watch(now, age, s)
 		}
 	}
 	for c, p := range mean {
