@@ -40,9 +40,9 @@ func (g *Gate) storeSettle(ctx context.Context, name string, of Owner, next *Rec
 	return err
 }
 
-func (g *Gate) storeRelease(ctx context.Context, name string, of Owner) error {
+func (g *Gate) storeRelease(ctx context.Context, name string, of Owner, answered bool) error {
 	start := time.Now()
-	err := g.store.Release(ctx, name, of)
+	err := g.store.Release(ctx, name, of, answered)
 	g.stats.called(OpRelease, start, failed(err))
 	return err
 }

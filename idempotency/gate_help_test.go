@@ -192,6 +192,6 @@ func (f *faulty) Settle(ctx context.Context, name string, of idempotency.Owner, 
 	return f.do(idempotency.OpSettle, func() error { return f.Store.Settle(ctx, name, of, next) })
 }
 
-func (f *faulty) Release(ctx context.Context, name string, of idempotency.Owner) error {
-	return f.do(idempotency.OpRelease, func() error { return f.Store.Release(ctx, name, of) })
+func (f *faulty) Release(ctx context.Context, name string, of idempotency.Owner, answered bool) error {
+	return f.do(idempotency.OpRelease, func() error { return f.Store.Release(ctx, name, of, answered) })
 }

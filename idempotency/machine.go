@@ -121,12 +121,14 @@ func maySettle(old *Record, of Owner, next *Record) change {
 	return refused
 }
 
-// mayRelease guards the step from old to absent, which the owner of wants.
-func mayRelease(old *Record, of Owner) change {
+// mayRelease guards the step from old to absent, which the owner of wants; for
+// answered records only an operator does. A record that has been answered in
+// between is therefore not removed by who believes that nothing happened.
+func mayRelease(old *Record, of Owner, answered bool) change {
 	switch {
 	case old == nil:
 		return already
-	case old.Owner.same(of):
+	case old.Owner.same(of) && old.State.answered() == answered:
 		return apply
 	}
 	return refused

@@ -136,9 +136,9 @@ func bodiless(r *Record) *Record {
 }
 
 // Release implements [Store].
-func (m *Memory) Release(ctx context.Context, name string, of Owner) error {
+func (m *Memory) Release(ctx context.Context, name string, of Owner, answered bool) error {
 	return m.change(ctx, name, func(old *Record, _ time.Duration) ([]byte, verb, error) {
-		switch mayRelease(old, of) {
+		switch mayRelease(old, of, answered) {
 		case apply:
 			return nil, remove, nil
 		case already:

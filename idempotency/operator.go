@@ -117,7 +117,7 @@ func (g *Gate) Resolve(ctx context.Context, rk RecordKey, to Resolution) (Change
 	case old.State == InFlight && c.Before.LeaseLeft >= 0:
 		return Change{}, fmt.Errorf("%w; its lease runs for another %v", ErrRunning, c.Before.LeaseLeft.Round(time.Second))
 	case to.Answer == nil:
-		err = g.storeRelease(ctx, name, old.Owner)
+		err = g.storeRelease(ctx, name, old.Owner, old.State.answered())
 	case old.State.answered():
 		return Change{}, ErrAnswered
 	case to.Answer.Status < 200 || to.Answer.Status > 599:

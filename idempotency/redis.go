@@ -103,8 +103,12 @@ func (s *Redis) Settle(ctx context.Context, name string, of Owner, next *Record)
 }
 
 // Release implements [Store].
-func (s *Redis) Release(ctx context.Context, name string, of Owner) error {
-	return s.done(s.run(ctx, "release", releaseScript, name, of.Token[:]))
+func (s *Redis) Release(ctx context.Context, name string, of Owner, answered bool) error {
+	which := 0
+	if answered {
+		which = 1
+	}
+	return s.done(s.run(ctx, "release", releaseScript, name, of.Token[:], which))
 }
 
 // done reads the reply of a script that says whether it did what it was asked.

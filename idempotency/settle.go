@@ -97,7 +97,7 @@ func (g *Gate) write(c *Claim, next *Record) Status {
 func (g *Gate) free(c *Claim) Status {
 	err := errors.New("not tried") // the store was down a moment ago
 	if !c.bypassed {
-		err = g.storeRelease(context.Background(), c.name, c.record.Owner)
+		err = g.storeRelease(context.Background(), c.name, c.record.Owner, false)
 	}
 	if err != nil && !final(err) {
 		g.withdraw(c.name, c.record.Owner)
@@ -153,7 +153,7 @@ func (g *Gate) withdraw(name string, owner Owner) {
 		case !found.Record.Owner.same(owner):
 			return true
 		}
-		err = g.storeRelease(ctx, name, owner)
+		err = g.storeRelease(ctx, name, owner, false)
 		return err == nil || final(err)
 	}, func() { g.stats.over.Add(1) })
 	if !started {

@@ -59,10 +59,11 @@ type Store interface {
 	// Errors: ErrLost, ErrCorrupt.
 	Settle(ctx context.Context, name string, of Owner, next *Record) error
 
-	// Release removes the record of the claim of (see mayRelease).
+	// Release removes the record of the claim of, provided that it has been
+	// answered, or has not (see mayRelease).
 	//
 	// Errors: ErrLost, ErrCorrupt.
-	Release(ctx context.Context, name string, of Owner) error
+	Release(ctx context.Context, name string, of Owner, answered bool) error
 
 	// Close frees what the store holds. No method may be called afterwards.
 	Close() error

@@ -146,7 +146,7 @@ func TestRedisSpeaksTLSAsAnACLUser(t *testing.T) {
 	if found, err := s.Claim(t.Context(), "sluice-test:tls", r); found != nil || err != nil {
 		t.Errorf("claiming: %v, %v", found, err)
 	}
-	if err := s.Release(t.Context(), "sluice-test:tls", r.Owner); err != nil {
+	if err := s.Release(t.Context(), "sluice-test:tls", r.Owner, false); err != nil {
 		t.Errorf("releasing, which needs scripts: %v", err)
 	}
 }

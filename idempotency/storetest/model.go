@@ -30,7 +30,7 @@ func (h *Harness) model(t *testing.T) {
 		rt.Repeat(map[string]func(*rapid.T){
 			"claim":   func(rt *rapid.T) { m.claim(rt, pick("owner")) },
 			"settle":  func(rt *rapid.T) { m.settle(rt, pick("of"), pick("by"), rapid.SampledFrom(states[2:]).Draw(rt, "to")) },
-			"release": func(rt *rapid.T) { m.release(rt, pick("of")) },
+			"release": func(rt *rapid.T) { m.release(rt, pick("of"), rapid.Bool().Draw(rt, "answered")) },
 			"lapse":   func(rt *rapid.T) { m.lapse(rt, pick("of"), pick("by"), rapid.Bool().Draw(rt, "hold")) },
 			"age": func(rt *rapid.T) {
 				m.grow(t, rapid.SampledFrom([]time.Duration{lease - slack, 2 * slack, lease + slack, retention - slack}).Draw(rt, "by"))
@@ -77,10 +77,10 @@ func (m *model) settle(t *rapid.T, of, by idempotency.Owner, to idempotency.Stat
 	}
 }
 
-func (m *model) release(t *rapid.T, of idempotency.Owner) {
-	err := m.h.Store.Release(t.Context(), m.name, of)
+func (m *model) release(t *rapid.T, of idempotency.Owner, answered bool) {
+	err := m.h.Store.Release(t.Context(), m.name, of, answered)
 	switch {
-	case m.rec == nil || m.rec.Owner == of:
+	case m.rec == nil || m.rec.Owner == of && answered == (m.rec.State == idempotency.Completed || m.rec.State == idempotency.Tombstone):
 		if err != nil {
 			t.Fatalf("release gave %v", err)
 		}

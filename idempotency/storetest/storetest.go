@@ -274,7 +274,7 @@ func (h *Harness) settle(t *testing.T) {
 		if err := h.Store.Settle(t.Context(), n, alice, record(idempotency.Completed, alice)); !errors.Is(err, idempotency.ErrLost) {
 			t.Errorf("settling: %v, want ErrLost", err)
 		}
-		if err := h.Store.Release(t.Context(), n, alice); !errors.Is(err, idempotency.ErrLost) {
+		if err := h.Store.Release(t.Context(), n, alice, false); !errors.Is(err, idempotency.ErrLost) {
 			t.Errorf("releasing: %v, want ErrLost", err)
 		}
 		h.expect(t, n, takeover)
@@ -284,22 +284,25 @@ func (h *Harness) settle(t *testing.T) {
 func (h *Harness) release(t *testing.T) {
 	for _, s := range states {
 		for _, who := range []idempotency.Owner{alice, bob} {
-			t.Run(fmt.Sprintf("%v, own %v", s, who == alice), func(t *testing.T) {
-				n, want := h.given(t, s, alice)
-				var wantErr error
-				switch {
-				case who == alice:
-					want = nil
-				case s != idempotency.Absent:
-					wantErr = idempotency.ErrLost
-				}
-				for range 2 {
-					if err := h.Store.Release(t.Context(), n, who); !errors.Is(err, wantErr) {
-						t.Fatalf("got error %v, want %v", err, wantErr)
+			for _, asAnswered := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%v, own %v, as answered %v", s, who == alice, asAnswered), func(t *testing.T) {
+					n, want := h.given(t, s, alice)
+					answered := s == idempotency.Completed || s == idempotency.Tombstone
+					var wantErr error
+					switch {
+					case who == alice && answered == asAnswered:
+						want = nil
+					case s != idempotency.Absent:
+						wantErr = idempotency.ErrLost
 					}
-					h.expect(t, n, want)
-				}
-			})
+					for range 2 {
+						if err := h.Store.Release(t.Context(), n, who, asAnswered); !errors.Is(err, wantErr) {
+							t.Fatalf("got error %v, want %v", err, wantErr)
+						}
+						h.expect(t, n, want)
+					}
+				})
+			}
 		}
 	}
 }
@@ -376,7 +379,7 @@ func (h *Harness) damaged(t *testing.T) {
 			// A store need not look inside a record to see whose it is.
 			for op, err := range map[string]error{
 				"settle":  h.Store.Settle(t.Context(), n, alice, record(idempotency.Completed, alice)),
-				"release": h.Store.Release(t.Context(), n, alice),
+				"release": h.Store.Release(t.Context(), n, alice, false),
 			} {
 				if !errors.Is(err, idempotency.ErrCorrupt) && !errors.Is(err, idempotency.ErrLost) {
 					t.Errorf("%s: %v, want ErrCorrupt or ErrLost", op, err)
@@ -397,7 +400,7 @@ func (h *Harness) contextOver(t *testing.T) {
 	_, read := h.Store.Read(ctx, n)
 	_, lapse := h.Store.Lapse(ctx, n, alice, record(idempotency.InDoubt, alice))
 	settle := h.Store.Settle(ctx, n, alice, record(idempotency.Completed, alice))
-	release := h.Store.Release(ctx, n, alice)
+	release := h.Store.Release(ctx, n, alice, false)
 	for op, err := range map[string]error{"claim": claim, "read": read, "lapse": lapse, "settle": settle, "release": release} {
 		if err == nil {
 			t.Errorf("%s succeeded (found %v) after its context was over", op, found)
