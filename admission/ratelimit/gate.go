@@ -173,9 +173,13 @@ func (c *claim) state(tokens float64) admission.Limit {
 	return s
 }
 
-// GiveBack returns the tokens of p to the bucket that they came from. Where the
-// burst has changed since, their worth is returned: the same share of the
-// bucket.
+// GiveBack returns the tokens of p to the bucket that they came from, exactly and
+// up to the burst. Where the burst has changed since, their worth is returned:
+// the same share of the bucket.
+//
+// What the bucket gained while they were out stays gained: tokens held for long
+// by requests that are given back in the end can so be spent on top of a full
+// burst, though never more over time than burst and rate allow.
 func (g *Gate) GiveBack(now time.Time, p admission.Permit) {
 	b, ok := p.Ref.(*bucket)
 	if !ok {

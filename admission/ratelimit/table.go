@@ -14,7 +14,7 @@ const (
 	stripes    = 1 << stripeBits
 
 	// tries bounds the search for a bucket to drop.
-	tries = 8
+	tries = 4
 )
 
 // stripe guards the buckets whose tenants hash to it, in every table. The
