@@ -15,7 +15,7 @@ import (
 // Options is a rate limit policy.
 type Options struct {
 	// MaxTenants is how many buckets each limit keeps beside those of its
-	// overrides. At least MinTenants; a bucket takes about 250 bytes.
+	// overrides. At least MinTenants; a bucket takes about 220 bytes, however long the name.
 	MaxTenants int
 
 	// Tenants limits the requests that no limit of a route applies to; nil:
