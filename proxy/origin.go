@@ -149,12 +149,10 @@ func (o *Origin) roundTrip(x *exchange, rp *RoutePolicy) result {
 	if by := x.request.SendBy; !by.IsZero() && by.Before(deadline) {
 		deadline = by
 	}
-	x.out = x.appendRequestHead(x.out[:0], rp)
 	a := o.pick(nil)
 	res := a.try(x, rp, deadline)
 	if res.outcome == admission.NotSent && res.failure == admission.OriginUnreachable && time.Now().Before(deadline) {
 		x.answer.reset()
-		x.out = x.appendRequestHead(x.out[:0], rp)
 		a = o.pick(a)
 		res = a.try(x, rp, deadline)
 	}
@@ -209,20 +207,27 @@ func (a *address) try(x *exchange, rp *RoutePolicy, deadline time.Time) result {
 			continue
 		}
 		reused := oc.used
-		res, reusable := oc.exchange(x, rp, deadline)
-		oc.used = true
-		if reusable {
-			a.pool.ReleaseConn(cc)
-		} else {
-			a.pool.CloseConn(cc)
-		}
+		keep := false
+		res := func() (res result) {
+			// Deferred, so that a panic does not take a place in the pool along.
+			defer func() {
+				oc.used = true
+				if keep {
+					a.pool.ReleaseConn(cc)
+				} else {
+					a.pool.CloseConn(cc)
+				}
+			}()
+			res, keep = oc.exchange(x, rp, deadline)
+			return res
+		}()
 		if res.outcome == admission.NotSent && reused {
 			// A kept connection had died meanwhile, which says nothing about
 			// the origin: take the next one. Each turn uses one up.
 			continue
 		}
 		switch {
-		case res.failure != admission.None && res.failure != admission.OriginTimeout:
+		case res.failure == admission.OriginFailed || res.failure == admission.OriginUnreachable:
 			a.failed(res.detail)
 		case res.outcome == admission.Answered && a.lastFail.Load() != nil:
 			a.failures.Store(0)

@@ -166,6 +166,7 @@ func (oc *originConn) fill(a *answer) error {
 func (oc *originConn) exchange(x *exchange, rp *RoutePolicy, deadline time.Time) (res result, reusable bool) {
 	w := watch{oc: oc, x: x, deadline: deadline}
 	defer w.stop()
+	x.out = x.appendRequestHead(x.out[:0], rp)
 	body := x.bodyBuf
 	if len(body) > 0 && len(body) <= maxJoined {
 		x.out, body = append(x.out, body...), nil
@@ -190,7 +191,7 @@ func (oc *originConn) exchange(x *exchange, rp *RoutePolicy, deadline time.Time)
 		if err == nil {
 			err = readErr
 		}
-		return oc.broken(err), false
+		return w.broken(err), false
 	}
 	x.event.OriginAnswered = x.since()
 

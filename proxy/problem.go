@@ -21,7 +21,13 @@ func (x *exchange) appendProblem(b []byte) []byte {
 	}
 	x.event.Status = status
 	detail := d.Detail
-	if detail == "" || x.event.Failure != admission.None {
+	switch {
+	case x.event.Failure != admission.None && reason == x.violation.reason:
+		detail = x.violation.detail
+	case x.event.Failure != admission.None:
+		detail = ""
+	}
+	if detail == "" {
 		detail = reason.Detail()
 	}
 

@@ -5,7 +5,7 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"sluice/admission"
@@ -59,7 +59,7 @@ func (oc *originConn) relay(x *exchange, w *watch) result {
 	a := &x.answer
 	hasBody := a.hasBody(x.request.Method)
 	chunked := hasBody && a.contentLength < 0 && x.head.minor == 1
-	if hasBody && a.contentLength < 0 && !chunked || w.up.running() {
+	if hasBody && a.contentLength < 0 && !chunked || w.up.waits() {
 		x.keep = false
 	}
 	a.chunks.trailers = true
@@ -77,7 +77,7 @@ func (oc *originConn) relay(x *exchange, w *watch) result {
 		if err != nil && err != io.EOF {
 			x.keep = false
 			_ = x.flush()
-			res := oc.broken(err)
+			res := w.broken(err)
 			res.relayed = true
 			return res
 		}
@@ -141,13 +141,25 @@ type watch struct {
 	up       *upload
 	deadline time.Time // for the answer's head; zero once that is there
 	done     chan struct{}
-	gone     bool // valid after done is closed
+	gone     atomic.Bool
 }
+
+// past is a deadline that ends a wait at once.
+var past = time.Unix(1, 0)
 
 // streaming lifts the deadline: the head has arrived.
 func (w *watch) streaming() {
 	w.deadline = time.Time{}
 	w.up.headArrived()
+}
+
+// due is when the answer's head must be there: counted from the end of the
+// upload where there is one, zero while that runs and once the head is there.
+func (w *watch) due() time.Time {
+	if w.up == nil || w.deadline.IsZero() {
+		return w.deadline
+	}
+	return w.up.due()
 }
 
 // fill reads more of the answer, and watches the client meanwhile if that takes
@@ -157,48 +169,54 @@ func (w *watch) fill() error {
 	if cap(a.in)-len(a.in) < bufferSize/2 || a.pos == a.size && cap(a.in) < maxJoined && w.deadline.IsZero() {
 		a.room(max(bufferSize/2, min(2*cap(a.in), maxJoined)))
 	}
-	if !w.up.running() {
-		until := w.deadline
+	if !w.up.waits() {
+		until := w.due()
 		if soon := time.Now().Add(watchAfter); w.done == nil && (until.IsZero() || soon.Before(until)) {
 			until = soon
 		}
 		_ = w.oc.Conn.SetReadDeadline(until)
 	}
 	for {
+		// Whoever ends the wait says why first and moves the deadline then, so
+		// this look, which comes after our own move of it, misses nothing.
+		if w.gone.Load() {
+			return errClientGone
+		}
 		err := w.oc.fill(a)
 		if err == nil {
 			return nil
 		}
-		if w.up.failed() {
-			return errClientGone
+		if w.up.refused().is() {
+			return errUpload
 		}
-		late := !w.deadline.IsZero() && !time.Now().Before(w.deadline)
-		if !errors.Is(err, os.ErrDeadlineExceeded) || late && !w.up.running() {
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return err
 		}
-		if w.done != nil {
-			return errClientGone
+		if due := w.due(); !due.IsZero() && !time.Now().Before(due) {
+			return err
 		}
-		if w.up.running() {
-			_ = w.oc.Conn.SetReadDeadline(time.Time{})
-			continue
+		switch {
+		case w.up.waits():
+		case w.done == nil:
+			w.start()
+		default:
+			_ = w.oc.Conn.SetReadDeadline(w.due())
 		}
-		w.start()
 	}
 }
 
 // start begins to watch the client. Should it send anything, that is kept for
 // the next request, and it is taken to be there.
 func (w *watch) start() {
-	_ = w.oc.Conn.SetReadDeadline(w.deadline)
+	_ = w.oc.Conn.SetReadDeadline(w.due())
 	c, oc := w.x.c, w.oc
 	w.done = make(chan struct{})
 	_ = c.Conn.SetReadDeadline(time.Time{})
 	go func() {
 		defer close(w.done)
 		if err := c.more(); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-			w.gone = true
-			_ = oc.Conn.SetReadDeadline(time.Unix(1, 0))
+			w.gone.Store(true)
+			_ = oc.Conn.SetReadDeadline(past)
 		}
 	}()
 }
@@ -207,7 +225,7 @@ func (w *watch) start() {
 // body has been sent in full. It may be called more than once.
 func (w *watch) stop() (uploaded bool) {
 	if w.done != nil {
-		_ = w.x.c.Conn.SetReadDeadline(time.Unix(1, 0))
+		_ = w.x.c.Conn.SetReadDeadline(past)
 		<-w.done
 		w.x.c.armed = time.Time{}
 		w.done = nil
@@ -215,121 +233,13 @@ func (w *watch) stop() (uploaded bool) {
 	return w.up.stop(w.x)
 }
 
-// upload sends a request's body to the origin while its answer is being read,
-// since an origin may answer before it has read everything. The methods can be
-// called on nil, which is an upload that is over and went well.
-type upload struct {
-	oc   *originConn
-	done chan struct{}
-	err  error // valid after done is closed
-
-	mu      sync.Mutex
-	hasHead bool
-}
-
-// startUpload begins to send the body.
-func (oc *originConn) startUpload(x *exchange, rp *RoutePolicy) *upload {
-	u := &upload{oc: oc, done: make(chan struct{})}
-	if err := x.body.invite(); err != nil {
-		u.err = err
-		close(u.done)
-		return u
+// broken is the result of a round trip that failed after something was sent: by
+// the client's fault where it did not send a proper body, by the origin's
+// otherwise.
+func (w *watch) broken(err error) result {
+	if fault := w.up.refused(); err == errUpload && fault.is() {
+		w.x.violation = fault
+		return result{admission.Unknown, fault.reason, errUpload.Error(), false}
 	}
-	_ = oc.Conn.SetReadDeadline(time.Time{})
-	go u.run(x, rp)
-	return u
-}
-
-func (u *upload) run(x *exchange, rp *RoutePolicy) {
-	defer close(u.done)
-	buf := wasteBuffers.Get().(*[32 << 10]byte)
-	defer wasteBuffers.Put(buf)
-	const front = 16 // room for the chunk's size line
-	for {
-		x.c.armRead(rp.BodyTimeout)
-		n, err := x.body.Read(buf[front : len(buf)-2])
-		if err != nil && err != io.EOF {
-			// The client's fault; the origin must not take a part for the whole.
-			u.err = err
-			_ = u.oc.Conn.Close()
-			return
-		}
-		piece := buf[front : front+n]
-		if x.head.chunked {
-			piece = piece[:0]
-			if n > 0 {
-				line := appendChunkSize(make([]byte, 0, front), n)
-				piece = append(buf[front-len(line):front-len(line)], line...)
-				piece = append(piece[:len(line)+n], '\r', '\n')
-			}
-			if err == io.EOF {
-				piece = append(piece, "0\r\n\r\n"...)
-			}
-		}
-		if len(piece) > 0 {
-			if _, werr := u.oc.writeBy(piece, time.Now().Add(x.c.server.timeouts().write)); werr != nil {
-				// The origin may have answered already; its answer counts.
-				u.err = werr
-				u.awaitHead(rp.Timeout)
-				return
-			}
-		}
-		if err == io.EOF {
-			u.awaitHead(rp.Timeout)
-			return
-		}
-	}
-}
-
-// awaitHead starts the clock for the answer, unless that has begun to arrive.
-func (u *upload) awaitHead(timeout time.Duration) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if !u.hasHead {
-		_ = u.oc.Conn.SetReadDeadline(time.Now().Add(timeout))
-	}
-}
-
-func (u *upload) headArrived() {
-	if u == nil {
-		return
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.hasHead = true
-	_ = u.oc.Conn.SetReadDeadline(time.Time{})
-}
-
-func (u *upload) running() bool {
-	if u == nil {
-		return false
-	}
-	select {
-	case <-u.done:
-		return false
-	default:
-		return true
-	}
-}
-
-// failed reports whether the client did not send the whole body.
-func (u *upload) failed() bool {
-	return u != nil && !u.running() && u.err != nil
-}
-
-// stop ends the upload. It reports whether it was complete.
-func (u *upload) stop(x *exchange) bool {
-	if u == nil {
-		return true
-	}
-	if u.running() {
-		_ = x.c.Conn.SetReadDeadline(time.Unix(1, 0))
-		_ = u.oc.Conn.SetWriteDeadline(time.Unix(1, 0))
-	}
-	<-u.done
-	x.c.armed = time.Time{}
-	if !x.body.ended() {
-		x.keep = false
-	}
-	return u.err == nil && x.body.ended()
+	return w.oc.broken(err)
 }
