@@ -98,7 +98,7 @@ export class Chart extends Component {
       },
       axes: [
         {stroke: quiet, font, grid, ticks: {show: false}, gap: 6, size: 28, incrs: [10, 15, 30, 60, 120], space: 56, values: (u, ts, i, space, step) => ts.map((t) => clock(new Date(t * 1000)).slice(0, step < 60 ? 8 : 5))},
-        {stroke: quiet, font, grid, ticks: {show: false}, gap: 6, size: 58, space: 36, values: (u, vs) => vs.map((v) => onAxis(v))},
+        {stroke: quiet, font, grid, ticks: {show: false}, gap: 6, size: (u, labels) => 16 + 6.6 * Math.max(4, ...(labels ?? []).map((l) => l.length)), space: 36, values: (u, vs) => vs.map((v) => onAxis(v))},
       ],
       bands: stacked ? layers.slice(1).map((_, i) => ({series: [i + 2, i + 1]})) : [],
       series: [{}, ...layers.map((l) => {

@@ -14,7 +14,7 @@ export function Panel({id, title, note, side, children, kind = ''}) {
 
 // Scroll lets a wide table scroll by itself, by keyboard too.
 export function Scroll({label, children, kind = ''}) {
-  return html`<div class=${`scroll ${kind}`} tabindex="0" role="region" aria-label=${label}>${children}</div>`;
+  return html`<div class=${`scroll ${kind}`} tabindex="0" role="region" aria-label=${`${label}, table`}>${children}</div>`;
 }
 
 const rates = (c) => c.admit_rate + c.replay_rate + c.refuse_rate;

@@ -35,7 +35,7 @@ function why(d) {
 }
 
 export class Tail extends Component {
-  state = {filter: '', kind: 'all', frozen: null, open: null};
+  state = {filter: '', kind: 'all', frozen: null, held: null, open: null};
 
   componentDidMount() {
     this.keys = (e) => {
@@ -55,15 +55,19 @@ export class Tail extends Component {
 
   pause = () => this.setState(({frozen}, {store}) => ({frozen: frozen ? null : store.tail}));
 
-  // toggle opens a decision, and pauses, so that it stays where it is.
-  toggle = (d) => this.setState(({open, frozen}, {store}) => (open === d.n ? {open: null} : {open: d.n, frozen: frozen ?? store.tail}));
+  // Rows stay where they are while somebody points at them or is among them.
+  hold = () => this.setState(({held}, {store}) => ({held: held ?? store.tail}));
+  release = () => this.setState({held: null});
 
-  render({store}, {filter, kind, frozen, open}) {
-    const all = frozen ?? store.tail;
+  // toggle opens a decision, and pauses, so that it stays where it is.
+  toggle = (d) => this.setState(({open, frozen, held}, {store}) => (open === d.n ? {open: null} : {open: d.n, frozen: frozen ?? held ?? store.tail}));
+
+  render({store}, {filter, kind, frozen, held, open}) {
+    const all = frozen ?? held ?? store.tail;
     const matches = matcher(filter);
     const found = all.filter((d) => kinds[kind](d) && matches(d));
     const shown = found.slice(-shownAtOnce).reverse();
-    const newer = frozen ? store.tail.filter((d) => d.n > (frozen.at(-1)?.n ?? 0)).length : 0;
+    const newer = (store.tail.at(-1)?.n ?? 0) - (all.at(-1)?.n ?? 0);
     return html`<${Panel} id="tail" title="Latest decisions" note="up to 20 a second of each reason are kept">
       <form class="controls" role="search" onSubmit=${(e) => e.preventDefault()}>
         <input id="filter" type="search" value=${filter} placeholder="Filter: acme, tenant:acme reason:shed, a request id" aria-label="Filter decisions"
@@ -77,10 +81,10 @@ export class Tail extends Component {
       <${Scroll} label="Latest decisions" kind="tail">
         <table>
           <thead><tr><th scope="col">Time</th><th scope="col">Decision</th><th scope="col">Tenant</th><th scope="col" class="roomy">Route</th><th scope="col" class="roomy">Class</th><th scope="col" class="n">Status</th><th scope="col" class="n roomy">Retry after</th><th scope="col" class="n">Took</th></tr></thead>
-          <tbody>${shown.map((d) => html`<${Row} key=${d.n} d=${d} open=${open === d.n} toggle=${() => this.toggle(d)} />`)}</tbody>
+          <tbody onMouseEnter=${this.hold} onMouseLeave=${this.release} onFocusIn=${this.hold} onFocusOut=${this.release}>${shown.map((d) => html`<${Row} key=${d.n} d=${d} open=${open === d.n} toggle=${() => this.toggle(d)} />`)}</tbody>
         </table>
       <//>`}
-      <p class="foot muted" aria-live="off">${count(found.length)} of ${count(all.length)} kept${found.length > shown.length ? `, the latest ${shownAtOnce} shown` : ''}</p>
+      <p class="foot muted" aria-live="off">${count(found.length)} of ${count(all.length)} kept${found.length > shown.length ? `, the latest ${shownAtOnce} shown` : ''}${held && !frozen && newer ? `; ${count(newer)} new, held while you are here` : ''}</p>
     <//>`;
   }
 }
@@ -89,7 +93,7 @@ function Row({d, open, toggle}) {
   const [word, style] = why(d);
   return html`
     <tr class=${open ? 'open' : ''} onClick=${toggle}>
-      <td><button class="disclose" aria-expanded=${open} aria-label=${`Details of request ${d.id}`} onClick=${(e) => { e.stopPropagation(); toggle(); }}>${clock(new Date(d.ts), true)}</button></td>
+      <td><button class="disclose" aria-expanded=${open} onClick=${(e) => { e.stopPropagation(); toggle(); }}>${clock(new Date(d.ts), true)}<span class="unseen">, details of request ${d.id}</span></button></td>
       <td><span class="mark" style=${{'--c': `var(${style.color})`}} data-pattern=${style.pattern}></span>${word}</td>
       <td class="name">${d.tenant || html`<span class="muted">–</span>`}</td>
       <td class="roomy">${d.route}</td>
