@@ -26,6 +26,7 @@ func check(c *Config, doc *strict.Document) {
 	k.checkListeners()
 	k.checkTLS()
 	k.checkOrigin()
+	k.checkStore()
 	k.checkTenantSources()
 	k.checkAPIKeys()
 	k.checkOverrides()

@@ -21,6 +21,7 @@ func (k checker) checkRoutes() {
 		}
 		k.className(at+".class", r.Class)
 		k.methods(at+".match", r.Match.Methods)
+		k.checkIdempotency(i)
 		if h := r.CostHeader; h != nil && h.Max > 0 && h.Max < r.Cost {
 			k.Problem(at+".cost_header.max", "%d is less than the route's cost (%d), which every request pays; write %d or more", h.Max, r.Cost, r.Cost)
 		}

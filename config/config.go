@@ -56,6 +56,9 @@ type Config struct {
 	// The API behind the gateway.
 	Origin Origin `yaml:"origin" required:"true" example:"{url: http://127.0.0.1:3000}" aka:"upstream,backend,upstreams,backends,target,origins"`
 
+	// Where the records of idempotency keys are kept. Absent: in memory.
+	Store Store `yaml:"store" aka:"storage,redis,database"`
+
 	// On whose behalf requests come, and how many each tenant may send.
 	Tenants Tenants `yaml:"tenants" aka:"customers,clients,users,consumers"`
 

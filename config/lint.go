@@ -14,6 +14,7 @@ func lint(c *Config, doc *strict.Document) {
 	k := checker{c, doc}
 	k.lintExposure()
 	k.lintTenants()
+	k.lintStore()
 	k.lintUnreachable()
 	k.lintUseless()
 }

@@ -92,6 +92,12 @@ func (c *Config) resolvePaths(doc *strict.Document) {
 	if c.Origin.TLS != nil {
 		relative(&c.Origin.TLS.CA, &c.Origin.TLS.Cert, &c.Origin.TLS.Key)
 	}
+	if m := c.Store.Memory; m != nil {
+		relative(&m.Journal)
+	}
+	if r := c.Store.Redis; r != nil && r.TLS != nil {
+		relative(&r.TLS.CA, &r.TLS.Cert, &r.TLS.Key)
+	}
 	if file, ok := c.DecisionLog.Output.File(); ok && file != "" {
 		resolved := doc.Relative(file)
 		if !strings.Contains(resolved, "/") {
@@ -104,6 +110,9 @@ func (c *Config) resolvePaths(doc *strict.Document) {
 // inherit fills what routes and overrides leave to the sections above them, and
 // defaults that depend on another key.
 func (c *Config) inherit() {
+	if c.Store.Memory == nil && c.Store.Redis == nil {
+		c.Store.Memory = &MemoryStore{MaxBytes: defaultMemory, Sync: SyncAlways}
+	}
 	for i := range c.Routes {
 		r := &c.Routes[i]
 		r.MaxBody = orElse(r.MaxBody, c.Limits.MaxBody)

@@ -194,7 +194,11 @@ func TestEffectiveConfigReadsAsTheSame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Tenants.APIKeys = nil // masked when written
+		// Masked when written.
+		c.Tenants.APIKeys, c.Store.Encrypt, c.Store.Secrets = nil, nil, nil
+		if r := c.Store.Redis; r != nil {
+			r.Password = value.Secret{}
+		}
 		for i, s := range c.Tenants.From {
 			if s.APIKey != nil {
 				c.Tenants.From[i] = TenantSource{Header: HeaderName(fmt.Sprintf("X-Instead-%d", i))}

@@ -61,6 +61,8 @@ type Route struct {
 	CostHeader *CostHeader `yaml:"cost_header"`
 	// A bucket for each tenant on this route alone, instead of the tenant's own.
 	Limit *Limit `yaml:"limit" aka:"ratelimit,limits"`
+	// What is done with idempotency keys. Absent: they are not looked at.
+	Idempotency *Idempotency `yaml:"idempotency" aka:"idempotent,idempotencykey"`
 	// shadow: whatever is decided on this route is counted and lets pass.
 	Mode Mode `yaml:"mode" default:"enforce"`
 	// Pass bodies on as they come, both ways, instead of holding them.
