@@ -29,7 +29,7 @@ const (
 
 // journal is an append-only file of changes: a header, then frames of
 //
-//	length of the payload (4), CRC-32C of the payload (4),
+//	length of the payload (4), CRC-32C of the payload (4), CRC-32C of these (4),
 //	payload: expiry in Unix ms (8), length of the name (2), name, value
 //
 // A frame without value removes the record. The last frame of a name counts.
@@ -42,6 +42,9 @@ type journal struct {
 	lock   *os.File
 	done   chan struct{} // closed: stop the background
 	wg     sync.WaitGroup
+
+	closing sync.Once
+	closed  error // what closing gave
 
 	syncing sync.Mutex // held while writing through; before mu
 	synced  int64      // everything up to here is on the disk
@@ -59,7 +62,7 @@ type journal struct {
 
 const (
 	journalHeader  = "SLUICEJ\x01"
-	frameHead      = 8
+	frameHead      = 12
 	payloadHead    = 10
 	maxFrame       = maxBody + 1<<20
 	compactionSize = 4 << 20
@@ -104,12 +107,13 @@ func (j *journal) cutTo(size int64) error {
 func appendFrame(b []byte, name string, value []byte, expires time.Time) []byte {
 	start := len(b)
 	b = binary.BigEndian.AppendUint32(b, uint32(payloadHead+len(name)+len(value)))
-	b = append(b, 0, 0, 0, 0)
+	b = append(b, make([]byte, frameHead-4)...)
 	b = binary.BigEndian.AppendUint64(b, uint64(expires.UnixMilli()))
 	b = binary.BigEndian.AppendUint16(b, uint16(len(name)))
 	b = append(b, name...)
 	b = append(b, value...)
 	binary.BigEndian.PutUint32(b[start+4:], crc32.Checksum(b[start+frameHead:], castagnoli))
+	binary.BigEndian.PutUint32(b[start+8:], crc32.Checksum(b[start:start+8], castagnoli))
 	return b
 }
 
@@ -252,16 +256,19 @@ func syncDir(path string) {
 }
 
 func (j *journal) close() error {
-	close(j.done)
-	j.wg.Wait()
-	j.mu.Lock()
-	written := j.written
-	j.mu.Unlock()
-	err := j.writeThrough(written)
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.broken == nil {
-		j.broken = fmt.Errorf("journal %s is closed", j.path)
-	}
-	return errors.Join(err, j.file.Close(), j.lock.Close())
+	j.closing.Do(func() {
+		close(j.done)
+		j.wg.Wait()
+		j.mu.Lock()
+		written := j.written
+		j.mu.Unlock()
+		err := j.writeThrough(written)
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		if j.broken == nil {
+			j.broken = fmt.Errorf("journal %s is closed", j.path)
+		}
+		j.closed = errors.Join(err, j.file.Close(), j.lock.Close())
+	})
+	return j.closed
 }

@@ -89,9 +89,14 @@ func (j *journal) replay() (size int64, err error) {
 		}
 		size += int64(frameHead + len(payload))
 	}
-	if size < info.Size() && !j.tornAt(size, info.Size()) {
-		return 0, fmt.Errorf("it is damaged at byte %d, and %d bytes follow; restore it, or cut it to %d bytes and accept that later requests are forgotten and may be executed again",
-			size, info.Size()-size, size)
+	if size < info.Size() {
+		torn, err := j.tornAt(size, info.Size())
+		if err != nil {
+			return 0, err
+		}
+		if !torn {
+			return 0, fmt.Errorf("it is damaged at byte %d, and good records follow; restore it, or cut it to %d bytes and accept that later requests are forgotten and may be executed again", size, size)
+		}
 	}
 	return size, nil
 }
@@ -102,15 +107,29 @@ func readFrame(in *bufio.Reader) (payload []byte, ok bool, err error) {
 	if _, err := io.ReadFull(in, head[:]); err != nil {
 		return nil, false, notEnd(err)
 	}
-	n := binary.BigEndian.Uint32(head[:])
-	if n < payloadHead || n > maxFrame {
+	n, ok := frameLength(head[:])
+	if !ok {
 		return nil, false, nil
 	}
 	payload = make([]byte, n)
 	if _, err := io.ReadFull(in, payload); err != nil {
 		return nil, false, notEnd(err)
 	}
-	return payload, crc32.Checksum(payload, castagnoli) == binary.BigEndian.Uint32(head[4:]), nil
+	return payload, goodPayload(head[:], payload), nil
+}
+
+// frameLength returns the length that the head of a frame gives for its
+// payload; not ok if it is no head of a frame.
+func frameLength(head []byte) (n int, ok bool) {
+	if crc32.Checksum(head[:8], castagnoli) != binary.BigEndian.Uint32(head[8:]) {
+		return 0, false
+	}
+	length := binary.BigEndian.Uint32(head)
+	return int(length), length >= payloadHead && length <= maxFrame
+}
+
+func goodPayload(head, payload []byte) bool {
+	return crc32.Checksum(payload, castagnoli) == binary.BigEndian.Uint32(head[4:])
 }
 
 func notEnd(err error) error {
@@ -120,27 +139,20 @@ func notEnd(err error) error {
 	return err
 }
 
-// tornAt reports whether the bad frame at offset is what a crash leaves: the
-// last one, reaching to the end of the file or beyond, or nothing but zeros.
-func (j *journal) tornAt(offset, end int64) bool {
-	var head [frameHead]byte
-	if n, _ := j.file.ReadAt(head[:], offset); n < frameHead {
-		return true
+// tornAt reports whether the bad frame at offset is what a crash leaves: no
+// good frame comes after it.
+func (j *journal) tornAt(offset, end int64) (bool, error) {
+	rest := make([]byte, end-offset)
+	if _, err := j.file.ReadAt(rest, offset); err != nil {
+		return false, err
 	}
-	length := binary.BigEndian.Uint32(head[:])
-	if length >= payloadHead && length <= maxFrame && offset+frameHead+int64(length) >= end {
-		return true
-	}
-	in := bufio.NewReader(io.NewSectionReader(j.file, offset, end-offset))
-	for {
-		c, err := in.ReadByte()
-		if err != nil {
-			return err == io.EOF
-		}
-		if c != 0 {
-			return false
+	for i := 1; i+frameHead <= len(rest); i++ {
+		n, ok := frameLength(rest[i:])
+		if from := i + frameHead; ok && n <= len(rest)-from && goodPayload(rest[i:], rest[from:from+n]) {
+			return false, nil
 		}
 	}
+	return true, nil
 }
 
 // restore applies one frame.

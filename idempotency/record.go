@@ -4,6 +4,8 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"time"
+
+	"sluice/admission"
 )
 
 // State is what is known of a keyed request. The zero value is Absent.
@@ -102,7 +104,7 @@ type Answer struct {
 }
 
 // Field is one header line.
-type Field struct{ Name, Value string }
+type Field = admission.Field
 
 // size is roughly how much memory a holds.
 func (a *Answer) size() int {
