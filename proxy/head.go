@@ -37,11 +37,11 @@ type head struct {
 	close          bool // the client asks to close the connection
 	keepAlive      bool // an HTTP/1.0 client asks to keep it
 	expectContinue bool
-	upgrade        bool // Connection: upgrade together with an Upgrade field
+	upgrade        bool // a request to switch to WebSocket
 	nominated      int  // how many further fields Connection names as hop-by-hop
 
 	hosts, upgrades, keys, auths uint8
-	connectionUpgrade            bool
+	connectionUpgrade, webSocket bool
 }
 
 // violation says why a head is refused. The zero value is no violation.
@@ -288,6 +288,7 @@ func (h *head) note(k kind, value []byte) violation {
 		h.expectContinue = true
 	case kindUpgrade:
 		h.upgrades++
+		h.webSocket = equalFold(value, "websocket")
 	case kindIdempotencyKey:
 		h.keys++
 		if h.keys > 1 {
@@ -355,7 +356,10 @@ func (h *head) finish() violation {
 	if h.contentLength <= 0 && !h.chunked {
 		h.expectContinue = false
 	}
-	h.upgrade = h.connectionUpgrade && h.upgrades > 0 && h.minor == 1
+	// No other protocol is passed on: a connection switched to HTTP/2, say,
+	// would carry requests past every gate.
+	h.upgrade = h.connectionUpgrade && h.upgrades == 1 && h.webSocket && h.minor == 1 &&
+		h.contentLength <= 0 && !h.chunked && string(h.buf[h.start:h.method]) == "GET"
 	if h.nominated > 0 {
 		dropNominated(h.buf, h.fields, func(k kind) bool { return k == kindPlain })
 	}
@@ -408,11 +412,12 @@ func (h *head) hostValue() []byte {
 func (h *head) nameOf(f *field) []byte  { return h.buf[f.line:f.nameEnd] }
 func (h *head) valueOf(f *field) []byte { return h.buf[f.value:f.valueEnd] }
 
-// Get implements admission.Header.
+// Get implements admission.Header. Fields that end at this hop are not there: a
+// request is judged by what the origin is told too.
 func (h *head) Get(name string) (value string, count int) {
 	for i := range h.fields {
 		f := &h.fields[i]
-		if int(f.nameEnd-f.line) == len(name) && equalFold(h.nameOf(f), name) {
+		if f.kind != kindHop && int(f.nameEnd-f.line) == len(name) && equalFold(h.nameOf(f), name) {
 			if count == 0 {
 				value = str(h.valueOf(f))
 			}

@@ -85,8 +85,9 @@ func (oc *originConn) ready(fd uintptr) bool {
 
 // send proves the connection clean, writes x.out and waits for the first bytes
 // of the answer; of a stream at most for watchAfter, so that then the client can
-// be watched too. sent is how many bytes were written.
-func (oc *originConn) send(x *exchange, deadline time.Time, stream bool) (sent int, err error) {
+// be watched too, and not at all where more is to be written. sent is how many
+// bytes were written.
+func (oc *originConn) send(x *exchange, deadline time.Time, stream, more bool) (sent int, err error) {
 	until := deadline
 	if soon := time.Now().Add(watchAfter); stream && soon.Before(deadline) {
 		until = soon
@@ -99,7 +100,7 @@ func (oc *originConn) send(x *exchange, deadline time.Time, stream bool) (sent i
 		return oc.sendSecure(x, deadline)
 	}
 	oc.x, oc.step, oc.sent, oc.err = x, stepProve, 0, nil
-	oc.more = stream && !x.body.ended()
+	oc.more = more
 	err = oc.raw.Read(oc.readFn)
 	oc.x = nil
 	if err == nil {
@@ -171,7 +172,8 @@ func (oc *originConn) exchange(x *exchange, rp *RoutePolicy, deadline time.Time)
 	if len(body) > 0 && len(body) <= maxJoined {
 		x.out, body = append(x.out, body...), nil
 	}
-	sent, err := oc.send(x, deadline, rp.Stream)
+	upload := rp.Stream && !x.body.ended()
+	sent, err := oc.send(x, deadline, rp.Stream, upload || len(body) > 0)
 	if sent == 0 && err != nil {
 		return result{admission.NotSent, admission.OriginUnreachable, err.Error(), false}, false
 	}
@@ -179,8 +181,8 @@ func (oc *originConn) exchange(x *exchange, rp *RoutePolicy, deadline time.Time)
 	switch {
 	case err != nil:
 	case len(body) > 0:
-		_, err = oc.writeBy(body, deadline)
-	case rp.Stream && !x.body.ended():
+		w.up = oc.startWrite(body, deadline)
+	case upload:
 		w.up = oc.startUpload(x, rp)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {

@@ -14,7 +14,7 @@ import (
 // called on nil, which is an upload that is over and went well.
 type upload struct {
 	oc      *originConn
-	timeout time.Duration // for the answer's head, from the upload's end
+	timeout time.Duration // for the answer's head, from the upload's end; 0: until says
 	done    chan struct{}
 
 	mu      sync.Mutex
@@ -37,6 +37,18 @@ func (oc *originConn) startUpload(x *exchange, rp *RoutePolicy) *upload {
 		defer close(u.done)
 		fault, err := u.run(x, rp)
 		u.end(fault, err)
+	}()
+	return u
+}
+
+// startWrite begins to write a body that has been read in full, too large to be
+// taken at once. The answer must be there by the deadline.
+func (oc *originConn) startWrite(body []byte, deadline time.Time) *upload {
+	u := &upload{oc: oc, done: make(chan struct{}), until: deadline}
+	go func() {
+		defer close(u.done)
+		_, err := u.write(body, deadline)
+		u.end(violation{}, err)
 	}()
 	return u
 }
@@ -72,11 +84,7 @@ func (u *upload) run(x *exchange, rp *RoutePolicy) (violation, error) {
 			}
 		}
 		if len(piece) > 0 {
-			_ = u.oc.Conn.SetWriteDeadline(time.Now().Add(x.c.server.timeouts().write))
-			if u.isStopped() {
-				return violation{}, errUpload
-			}
-			if _, werr := u.oc.Conn.Write(piece); werr != nil {
+			if _, werr := u.write(piece, time.Now().Add(x.c.server.timeouts().write)); werr != nil {
 				return violation{}, werr
 			}
 		}
@@ -86,12 +94,23 @@ func (u *upload) run(x *exchange, rp *RoutePolicy) (violation, error) {
 	}
 }
 
+// write writes a piece of the body, unless the upload has been stopped.
+func (u *upload) write(p []byte, deadline time.Time) (int, error) {
+	_ = u.oc.Conn.SetWriteDeadline(deadline)
+	if u.isStopped() {
+		return 0, errUpload
+	}
+	return u.oc.Conn.Write(p)
+}
+
 // end notes how the upload went and lets the wait for the answer know.
 func (u *upload) end(fault violation, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.over, u.fault, u.err = true, fault, err
-	u.until = time.Now().Add(u.timeout)
+	if u.timeout > 0 {
+		u.until = time.Now().Add(u.timeout)
+	}
 	switch {
 	case fault.is():
 		// The origin must not take a part for the whole.
