@@ -23,6 +23,9 @@ type Request struct {
 	// ClientCert names the client by its verified certificate; "" without one.
 	ClientCert string
 	Received   time.Time // when the last byte of the request's head was read
+	// Deadline is when the client stops waiting for the answer, if it says so;
+	// zero: it does not.
+	Deadline time.Time
 
 	// Findings, set while deciding.
 	Tenant string // on whose behalf; "" until identified
