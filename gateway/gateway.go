@@ -56,6 +56,7 @@ type Gateway struct {
 	records  *admin.DecisionLog
 	file     *admin.LogFile // of the decision log; nil where it is none
 	buckets  *ratelimit.Gate
+	store    *store
 	certs    *certificates // nil without TLS
 
 	draining atomic.Bool
@@ -99,7 +100,10 @@ func New(opts Options) (*Gateway, error) {
 	if g.buckets, err = ratelimit.New(p.buckets, time.Now()); err != nil {
 		return nil, err
 	}
-	p.attach(g.buckets)
+	if g.store, err = newStore(cfg); err != nil {
+		return nil, err
+	}
+	p.attach(g)
 	if err := g.observe(cfg); err != nil {
 		return nil, err
 	}
@@ -203,6 +207,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	var background sync.WaitGroup
 	background.Go(func() { g.watch(watching) })
 	background.Go(func() { g.checkHealth(watching) })
+	background.Go(func() { g.store.check(watching, g) })
 	defer background.Wait()
 	defer stopWatching()
 
@@ -232,6 +237,7 @@ func (g *Gateway) stop(served <-chan error) error {
 
 	end, cancelEnd := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancelEnd()
+	err = errors.Join(err, g.store.close(end))
 	if g.records != nil {
 		err = errors.Join(err, g.records.Close(end))
 	}

@@ -26,6 +26,7 @@ type prepared struct {
 	policy  *proxy.Policy
 	limits  proxy.Limits
 	buckets ratelimit.Options
+	keys    *keys // nil: no route looks at keys
 	names   *admin.Policy
 	tls     *serverTLS // nil without TLS
 }
@@ -50,6 +51,9 @@ func prepare(cfg *config.Config, was *prepared) (*prepared, error) {
 	}
 	p.buckets = bucketsOf(cfg)
 	if err := p.buckets.Validate(); err != nil {
+		return nil, err
+	}
+	if p.keys, err = keysOf(cfg); err != nil {
 		return nil, err
 	}
 	var origin *proxy.Origin
@@ -85,9 +89,14 @@ func prepare(cfg *config.Config, was *prepared) (*prepared, error) {
 	return p, nil
 }
 
-// attach puts the gates in place, in the order in which requests meet them.
-func (p *prepared) attach(buckets *ratelimit.Gate) {
-	p.policy.Controller.Gates = []admission.Gate{buckets}
+// attach puts the gates in place, in the order in which requests meet them:
+// those that outlive policies, and so are not made with one.
+func (p *prepared) attach(g *Gateway) {
+	p.policy.Controller.Gates = []admission.Gate{g.buckets}
+	if p.keys != nil {
+		p.keys.gate = g.store.gate
+		p.policy.Controller.Keys = p.keys
+	}
 }
 
 func classNames(cfg *config.Config) []string {

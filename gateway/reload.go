@@ -72,7 +72,7 @@ func (g *Gateway) Reload(_ context.Context, trigger string) (admin.ReloadReport,
 		panic("options that were valid are not: " + err.Error())
 	}
 	report.BucketsKept, report.BucketsRescaled = buckets.Kept, buckets.Rescaled
-	p.attach(g.buckets)
+	p.attach(g)
 	if g.certs != nil && p.tls != nil {
 		g.certs.store(p.tls)
 	}

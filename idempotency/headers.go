@@ -73,7 +73,7 @@ func keepFields(header iter.Seq2[[]byte, []byte], extra []string) (kept []Field,
 		if kept == nil {
 			kept = make([]Field, 0, 4)
 		}
-		kept = append(kept, Field{name, string(v)})
+		kept = append(kept, Field{Name: name, Value: string(v)})
 	}
 	if len(connection) == 0 {
 		return kept, retryAfter
