@@ -99,6 +99,9 @@ func HTML(r *result.Result) ([]byte, error) {
 		}
 	}
 	v.AgeText = fmt.Sprintf("It reached %s in stage %s.", seconds(peak.QueueAgeMax), peak.Name)
+	if peak.QueueAgeMax == 0 {
+		v.AgeText = "No work ever waited."
+	}
 	var b bytes.Buffer
 	if err := pageTemplate.Execute(&b, v); err != nil {
 		return nil, fmt.Errorf("report: %w", err)

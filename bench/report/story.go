@@ -38,7 +38,11 @@ func protected(r *result.Result) part {
 	for _, s := range r.Stages {
 		age = max(age, s.QueueAgeMax)
 	}
-	p.Text = append(p.Text, fmt.Sprintf("The oldest work in the queue waited %s.", seconds(age)))
+	if age > 0 {
+		p.Text = append(p.Text, fmt.Sprintf("The oldest work in the queue waited %s.", seconds(age)))
+	} else {
+		p.Text = append(p.Text, "No work ever waited in the queue.")
+	}
 	switch n := len(r.Inversions); {
 	case n > 0:
 		i := r.Inversions[0]

@@ -161,15 +161,13 @@ func (r *Result) check(all *load.ClassInterval, facts *ledgerFacts, t *tally, f 
 			differ = append(differ, n.String())
 		}
 	}
-	detail := "clients' counts and the origin's ledger"
+	detail := "clients' counts and the origin's ledger agree"
 	if f.Counters != nil {
-		detail = "clients' counts, the gateway's counters and the origin's ledger"
+		detail = "clients' counts, the gateway's counters and the origin's ledger agree"
 	} else if f.CountersLost != "" {
 		detail += "; the gateway's counters were not compared: " + f.CountersLost
 	}
-	if ok {
-		detail += " agree"
-	} else {
+	if !ok {
 		detail = strings.Join(differ, "; ")
 	}
 	add(ok, "all counts agree", "%s", detail)

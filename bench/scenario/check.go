@@ -43,7 +43,7 @@ func (s *Scenario) check(d *strict.Document) {
 		}
 		seen[st.Name] = i
 		if time.Duration(st.For)%time.Second != 0 {
-			d.Problem(strict.Key(at, "for"), "%v is not a whole number of seconds, which is what figures are kept by; write %v", st.For, time.Duration(st.For).Round(time.Second)+time.Second)
+			d.Problem(strict.Key(at, "for"), "%v is not a whole number of seconds, which is what figures are kept by; write %v", st.For, (time.Duration(st.For) + time.Second - 1).Truncate(time.Second))
 		}
 		if (st.To != nil) != (st.Kind == "ramp") && st.Kind != "" {
 			d.Problem(at, "only a ramp, and every ramp, says which rate it goes to; write kind: ramp together with to: %v", st.Rate)

@@ -123,16 +123,19 @@
   const t = secs.map((s) => s.t);
   const classes = data.classes.map((c) => c.name);
 
+  // Far above all that happened, the origin's capacity would only flatten the rest.
+  const capacity = data.origin.capacity <= 1.6 * Math.max(...secs.map((s) => s.offered)) ? data.origin.capacity : 0;
+
   chart("flow", 300, () => ({
     opts: overTime([
       lineOf("offered", "--s7", count, { dash: [6, 4] }),
       lineOf("admitted", "--s1", count, { fill: alpha(css("--s1"), 0.12) }),
       lineOf("done in time", "--s3", count),
-      ...(data.origin.capacity ? [lineOf("origin can do", "--s6", count, { width: 1, dash: [2, 3] })] : []),
+      ...(capacity ? [lineOf("origin can do", "--s6", count, { width: 1, dash: [2, 3] })] : []),
     ], { write: count }),
     values: [
       t, secs.map((s) => s.offered), secs.map((s) => s.endings.admitted + s.endings.replayed), secs.map((s) => s.in_time),
-      ...(data.origin.capacity ? [secs.map(() => data.origin.capacity)] : []),
+      ...(capacity ? [secs.map(() => capacity)] : []),
     ],
   }));
 
