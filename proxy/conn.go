@@ -40,6 +40,7 @@ type conn struct {
 	armed  time.Time // the read deadline in force; zero: none
 	used   bool      // a request has been awaited before
 	unread bool      // the client has sent, or may yet send, bytes that nobody reads
+	abort  bool      // an orderly end would pass for the end of the answer
 }
 
 // States of a connection, for drain: an idle one can be closed at any time.
@@ -235,7 +236,9 @@ func (c *conn) Close() error {
 	if !c.closed.CompareAndSwap(false, true) {
 		return nil
 	}
-	if c.unread {
+	if c.abort {
+		c.reset()
+	} else if c.unread {
 		if c.server.lingering.Add(1) <= maxLingering {
 			go c.linger()
 			return nil
@@ -244,6 +247,19 @@ func (c *conn) Close() error {
 	}
 	c.server.forget(c)
 	return c.Conn.Close()
+}
+
+// reset ends the connection such that the client sees a failure and not the end
+// of the stream.
+func (c *conn) reset() {
+	nc := c.Conn
+	if session, ok := nc.(*tls.Conn); ok {
+		nc = session.NetConn()
+	}
+	if tcp, ok := nc.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+		_ = tcp.Close()
+	}
 }
 
 const maxLingering = 1024

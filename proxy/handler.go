@@ -165,7 +165,7 @@ func (x *exchange) keepIfRead() {
 // answerBuffered sends the origin's answer, which has been read in full.
 func (x *exchange) answerBuffered() {
 	x.event.Status = x.answer.status
-	x.out = x.appendAnswer(x.out[:0], false)
+	x.out = x.appendAnswer(x.out[:0], framedByLength)
 	x.sendWith(x.answer.body)
 }
 

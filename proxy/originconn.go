@@ -280,6 +280,7 @@ func (oc *originConn) readBody(x *exchange, limit int64) error {
 		return nil
 	}
 	a.bodyBuf = a.bodyBuf[:0]
+	a.chunks.trailers = true // and end here: a buffered answer is given a length
 	for {
 		piece, err := oc.nextPiece(a, func() error { return oc.fill(a) })
 		a.bodyBuf = append(a.bodyBuf, piece...)

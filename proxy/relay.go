@@ -29,25 +29,37 @@ func (x *exchange) appendAnswerHead(b []byte, further ...kind) []byte {
 	return appendFields(b, a.in, a.fields, answered|kindSet(further...))
 }
 
+// framing is how the end of an answer's body is told to the client where the
+// origin gave no length.
+type framing uint8
+
+const (
+	framedByClose  framing = iota // by the connection's end
+	framedByChunks                // by the chunked coding
+	framedByLength                // by the length of what was buffered
+)
+
 // appendAnswer appends the head of the final answer as the client gets it.
-func (x *exchange) appendAnswer(b []byte, chunked bool) []byte {
+func (x *exchange) appendAnswer(b []byte, f framing) []byte {
 	a := &x.answer
-	if a.contentLength >= 0 {
+	switch {
+	case a.status == 204: // has no length (RFC 9110 section 8.6)
+		b = x.appendAnswerHead(b)
+	case a.contentLength >= 0:
 		b = x.appendAnswerHead(b, kindContentLength)
-	} else {
+	default:
 		b = x.appendAnswerHead(b)
 		switch {
 		case !a.hasBody(x.request.Method):
-		case chunked:
+		case f == framedByChunks:
 			b = append(b, "Transfer-Encoding: chunked\r\n"...)
-		case x.keep:
+		case f == framedByLength:
 			b = append(b, "Content-Length: "...)
 			b = strconv.AppendInt(b, int64(len(a.body)), 10)
 			b = append(b, '\r', '\n')
 		}
 	}
 	b = appendField(b, "X-Request-Id: ", x.request.ID)
-	b = x.appendKeyStatus(b)
 	b = x.appendRateLimit(b)
 	b = x.appendConnection(b)
 	return append(b, '\r', '\n')
@@ -58,13 +70,18 @@ func (x *exchange) appendAnswer(b []byte, chunked bool) []byte {
 func (oc *originConn) relay(x *exchange, w *watch) result {
 	a := &x.answer
 	hasBody := a.hasBody(x.request.Method)
-	chunked := hasBody && a.contentLength < 0 && x.head.minor == 1
-	if hasBody && a.contentLength < 0 && !chunked || w.up.waits() {
+	f := framedByClose
+	if hasBody && a.contentLength < 0 && x.head.minor == 1 {
+		f = framedByChunks
+	}
+	chunked := f == framedByChunks
+	endless := hasBody && a.contentLength < 0 && !chunked
+	if endless || w.up.waits() {
 		x.keep = false
 	}
 	a.chunks.trailers = true
 	x.event.Status = a.status
-	x.out = x.appendAnswer(x.out[:0], chunked)
+	x.out = x.appendAnswer(x.out[:0], f)
 	w.streaming()
 	for more := hasBody; more; {
 		if a.pos == len(a.in) {
@@ -77,6 +94,7 @@ func (oc *originConn) relay(x *exchange, w *watch) result {
 		if err != nil && err != io.EOF {
 			x.keep = false
 			_ = x.flush()
+			x.c.abort = endless
 			res := w.broken(err)
 			res.relayed = true
 			return res
