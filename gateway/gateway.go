@@ -124,7 +124,7 @@ func New(opts Options) (*Gateway, error) {
 	sections := []admin.Section{{Name: "connections", Value: g.connections}}
 	g.admin, err = admin.NewServer(admin.Options{
 		Listen: string(cfg.Admin.Listen), Pprof: cfg.Admin.Pprof,
-		Gateway: g, Metrics: g.metrics, Live: g.live, Sections: sections, Logger: g.log,
+		Gateway: g, Metrics: g.metrics, Live: g.live, Records: records{g}, Sections: sections, Logger: g.log,
 	})
 	if err == nil {
 		err = g.admin.Start()

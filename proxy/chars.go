@@ -50,6 +50,20 @@ func validBytes(b []byte) bool {
 	return true
 }
 
+// ValidField reports whether a header field can be sent to a client as it is,
+// and is not one that the gateway sets itself.
+func ValidField(name, value string) bool {
+	if name == "" || !validValue([]byte(value)) {
+		return false
+	}
+	for i := range len(name) {
+		if !isTchar(name[i]) {
+			return false
+		}
+	}
+	return kindOf([]byte(name)) == kindPlain
+}
+
 // validHost accepts what can stand in a Host field: a registered name, an IPv4
 // address or a bracketed IPv6 one, with an optional port. Userinfo, paths and
 // percent-encoding are refused; an empty value is allowed (RFC 9112 section
