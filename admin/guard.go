@@ -33,7 +33,8 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 		http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerWithin))
-		if !s.hostAllowed(r.Host) {
+		// What is told to other machines is told by whatever name they use.
+		if !s.hostAllowed(r.Host) && (s.loopback || !slices.Contains(openPaths, r.URL.Path)) {
 			writeProblem(w, http.StatusMisdirectedRequest,
 				"This listener does not answer to the host named in the request. Use its address, or list the host name in admin.hosts.")
 			return
@@ -57,23 +58,51 @@ func (s *Server) hostAllowed(host string) bool {
 	return err == nil && (!s.loopback || addr.Unmap().IsLoopback())
 }
 
-// authorize demands the token where there is one. Liveness and readiness are
-// told to anybody.
+// Paths that are not only for operators: health is asked for by whatever runs
+// the gateway, and metrics are fetched from elsewhere by their nature.
+var (
+	healthPaths = []string{"/livez", "/readyz"}
+	openPaths   = append([]string{"/metrics"}, healthPaths...)
+)
+
+// authorize lets in who has the token, or where there is none, who is on this
+// machine. Health is told to anybody, metrics where there is no token.
 func (s *Server) authorize(next http.Handler) http.Handler {
-	if s.Token == "" {
-		return next
-	}
-	want := sha256.Sum256([]byte(s.Token))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/livez" && r.URL.Path != "/readyz" {
-			scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-			got := sha256.Sum256([]byte(token))
-			if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
-				w.Header().Set("WWW-Authenticate", `Bearer realm="sluice admin"`)
-				writeProblem(w, http.StatusUnauthorized, "Send the token of this listener as Authorization: Bearer.")
+	if s.o.Token == "" {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !slices.Contains(openPaths, r.URL.Path) && !fromHere(r) {
+				writeProblem(w, http.StatusForbidden,
+					"Callers on other machines get /livez, /readyz and /metrics only, since this listener has no token.")
 				return
 			}
+			next.ServeHTTP(w, r)
+		})
+	}
+	want := sha256.Sum256([]byte(s.o.Token))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got := sha256.Sum256([]byte(sentToken(r)))
+		if subtle.ConstantTimeCompare(got[:], want[:]) != 1 && !slices.Contains(healthPaths, r.URL.Path) {
+			w.Header()["Www-Authenticate"] = []string{`Bearer realm="sluice admin"`, `Basic realm="sluice admin", charset="UTF-8"`}
+			writeProblem(w, http.StatusUnauthorized,
+				"Send the token of this listener as Authorization: Bearer, or as the password of any user.")
+			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+func sentToken(r *http.Request) string {
+	if _, password, ok := r.BasicAuth(); ok {
+		return password
+	}
+	if scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
+		return token
+	}
+	return ""
+}
+
+// fromHere tells whether the caller is on this machine.
+func fromHere(r *http.Request) bool {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && peer.Addr().Unmap().IsLoopback()
 }

@@ -29,16 +29,19 @@ func (s *Server) routes() http.Handler {
 	serve("GET", "/readyz", s.readyz)
 	serve("GET", "/status", s.status)
 	serve("GET", "/metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{
-		ErrorLog:      slog.NewLogLogger(s.Logger.Handler(), slog.LevelError),
+		ErrorLog:      slog.NewLogLogger(s.o.Logger.Handler(), slog.LevelError),
 		ErrorHandling: promhttp.ContinueOnError,
 		Registry:      s.registry,
 	}).ServeHTTP)
 	serve("POST", "/reload", s.reload)
+	if s.o.Records != nil {
+		mux.HandleFunc("/records", s.records)
+	}
 	serve("GET", "/api/v1/stream", s.stream)
 	serve("GET", "/api/v1/state", s.state)
 	serve("GET", "/{$}", s.dashboard)
 	serve("GET", "/assets/{name...}", s.asset)
-	if s.Pprof {
+	if s.o.Pprof {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
 		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
@@ -58,7 +61,7 @@ func (s *Server) livez(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
-	if err := s.Gateway.Ready(); err != nil {
+	if err := s.o.Gateway.Ready(); err != nil {
 		w.Header().Set("Retry-After", "1")
 		writeProblem(w, http.StatusServiceUnavailable, err.Error())
 		return
@@ -72,12 +75,12 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 
 // Status is the whole status as of now.
 func (s *Server) Status() Status {
-	st := Status{GatewayStatus: s.Gateway.Status(), Now: time.Now().UTC()}
-	if err := s.Gateway.Ready(); err != nil {
+	st := Status{GatewayStatus: s.o.Gateway.Status(), Now: time.Now().UTC()}
+	if err := s.o.Gateway.Ready(); err != nil {
 		st.Ready = err.Error()
 	}
-	s.Live.fill(&st)
-	for _, section := range s.Sections {
+	s.o.Live.fill(&st)
+	for _, section := range s.o.Sections {
 		if v := section.Value(); v != nil {
 			if st.Sections == nil {
 				st.Sections = make(map[string]any)
@@ -89,7 +92,7 @@ func (s *Server) Status() Status {
 }
 
 func (s *Server) reload(w http.ResponseWriter, r *http.Request) {
-	report, err := s.Gateway.Reload(r.Context(), TriggerAdmin)
+	report, err := s.o.Gateway.Reload(r.Context(), TriggerAdmin)
 	if err != nil {
 		problems := []string{err.Error()}
 		if list, ok := errors.AsType[interface {

@@ -14,7 +14,8 @@ type MetricsOptions struct {
 	Version string // of the gateway; "" shows as "unknown"
 	// Tenants that always have a label of their own.
 	Tenants []string
-	// TopTenants is how many of the busiest other tenants have one; 0 means 20.
+	// TopTenants is how many of the busiest other tenants have one; 0 means
+	// 20, less than 0 none.
 	TopTenants int
 	// Log, if not nil, has its records counted.
 	Log *DecisionLog

@@ -23,8 +23,10 @@ type Options struct {
 	// Hosts are names under which the listener may be addressed besides
 	// localhost and addresses.
 	Hosts []string
-	// Token, if not empty, has to be sent as a bearer token with everything
-	// but /livez and /readyz. An address other than loopback needs one.
+	// Token, if not empty, has to be sent with everything but /livez and
+	// /readyz: as a bearer token, or as the password that a browser asks for.
+	// Without one, callers on other machines get /livez, /readyz and /metrics
+	// and nothing else.
 	Token string
 	// Pprof serves the Go profiler under /debug/pprof/.
 	Pprof bool
@@ -32,6 +34,7 @@ type Options struct {
 	Gateway  Gateway      // required
 	Metrics  *Metrics     // required
 	Live     *Live        // required; the server runs it
+	Records  Records      // nil: there are none
 	Sections []Section    // shown in the status besides what is always there
 	Logger   *slog.Logger // nil means slog.Default()
 }
@@ -39,7 +42,7 @@ type Options struct {
 // Server is the private listener. Its methods are safe for concurrent use;
 // make one with [NewServer], then [Server.Start] and [Server.Shutdown] it once.
 type Server struct {
-	Options
+	o        Options
 	hosts    []string
 	loopback bool
 	registry *prometheus.Registry
@@ -65,10 +68,7 @@ func NewServer(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("admin.listen: %q is not an address of the form host:port", o.Listen)
 	}
-	s := &Server{Options: o, loopback: isLoopback(host), registry: prometheus.NewRegistry(), hub: newHub()}
-	if !s.loopback && o.Token == "" {
-		return nil, fmt.Errorf("admin.listen: %s can be reached from other machines; set admin.token, or listen on 127.0.0.1", o.Listen)
-	}
+	s := &Server{o: o, loopback: isLoopback(host), registry: prometheus.NewRegistry(), hub: newHub()}
 	for _, h := range o.Hosts {
 		s.hosts = append(s.hosts, strings.ToLower(strings.TrimSuffix(h, ".")))
 	}
@@ -96,19 +96,19 @@ func isLoopback(host string) bool {
 	return err == nil && addr.Unmap().IsLoopback()
 }
 
-// Start listens and serves until [Server.Shutdown].
+// Start listens and serves until [Server.Shutdown]. Its error is the network's.
 func (s *Server) Start() error {
-	ln, err := net.Listen("tcp", s.Listen)
+	ln, err := net.Listen("tcp", s.o.Listen)
 	if err != nil {
-		return fmt.Errorf("admin.listen: %w", err)
+		return err
 	}
 	s.listener = ln
 	s.running.Go(func() {
 		if err := s.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
-			s.Logger.Error("the admin listener stopped", "error", err)
+			s.o.Logger.Error("the admin listener stopped", "error", err)
 		}
 	})
-	s.running.Go(func() { s.Live.run(s.server.BaseContext(ln), s.tick) })
+	s.running.Go(func() { s.o.Live.run(s.server.BaseContext(ln), s.tick) })
 	return nil
 }
 

@@ -81,11 +81,11 @@ func (s *Server) stateLocked() ([]byte, error) {
 		}
 		h.parts = parts
 	}
-	lines, kept := s.Live.since(0)
+	lines, kept := s.o.Live.since(0)
 	if len(h.readers) == 0 {
 		h.seen = kept
 	}
-	return json.Marshal(state{h.instance, h.parts, s.Live.History(), numbered(lines, kept)})
+	return json.Marshal(state{h.instance, h.parts, s.o.Live.History(), numbered(lines, kept)})
 }
 
 func numbered(lines []Line, kept uint64) []tailLine {
@@ -107,7 +107,7 @@ func (s *Server) tick(p *Point) {
 	}
 	parts, err := partsOf(s.Status())
 	if err != nil {
-		s.Logger.Error("the live stream skips a second: the status is not valid JSON", "error", err)
+		s.o.Logger.Error("the live stream skips a second: the status is not valid JSON", "error", err)
 		return
 	}
 	t := tick{Point: p, Parts: make(map[string]json.RawMessage)}
@@ -122,12 +122,12 @@ func (s *Server) tick(p *Point) {
 		}
 	}
 	h.parts = parts
-	lines, kept := s.Live.since(h.seen)
+	lines, kept := s.o.Live.since(h.seen)
 	t.Tail = numbered(lines, kept)
 	h.seen = kept
 	message, err := json.Marshal(t)
 	if err != nil {
-		s.Logger.Error("the live stream skips a second", "error", err)
+		s.o.Logger.Error("the live stream skips a second", "error", err)
 		return
 	}
 	for reader := range h.readers {

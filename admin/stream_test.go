@@ -66,11 +66,11 @@ func TestStreamConverges(t *testing.T) {
 	work := func() {
 		for range rng.IntN(300) {
 			ts.metrics.Begin()
-			Fanout{ts.metrics, ts.Live}.Observe(randomEvent(rng, ts.policy, 10))
+			Fanout{ts.metrics, ts.o.Live}.Observe(randomEvent(rng, ts.policy, 10))
 		}
 	}
 	work()
-	ts.Live.sample(epoch)
+	ts.o.Live.sample(epoch)
 	e := ts.connect(t)
 	var s state
 	if name := e.next(t, &s); name != "state" {
@@ -82,12 +82,12 @@ func TestStreamConverges(t *testing.T) {
 			gone.Store(true) // the part that reported the section went away
 		}
 		// The server's own ticks come in between; they are as good as these.
-		ts.tick(ts.Live.sample(epoch.Add(time.Duration(i+1) * time.Second)))
+		ts.tick(ts.o.Live.sample(epoch.Add(time.Duration(i+1) * time.Second)))
 	}
 	ts.hub.mu.Lock()
 	known := ts.hub.parts
 	ts.hub.mu.Unlock()
-	_, total := ts.Live.since(0)
+	_, total := ts.o.Live.since(0)
 	for s.Tail == nil || s.Tail[len(s.Tail)-1].N < total || !reflect.DeepEqual(compact(t, s.Parts), compact(t, known)) {
 		var d tick
 		if name := e.next(t, &d); name != "tick" {
@@ -231,5 +231,37 @@ func TestShutdownEndsStreams(t *testing.T) {
 	}
 	if err := e.Err(); err != nil {
 		t.Errorf("the stream broke off: %v", err)
+	}
+}
+
+// What ten readers cost each second, whatever the traffic.
+func BenchmarkTick(b *testing.B) {
+	m := NewMetrics(MetricsOptions{})
+	live := NewLive(m, LiveOptions{})
+	p := testPolicy(40)
+	Fanout{m, live}.SetPolicy(p)
+	s, err := NewServer(Options{Gateway: &gate{}, Metrics: m, Live: live})
+	if err != nil {
+		b.Fatal(err)
+	}
+	rng := seeded(b)
+	for range 10_000 {
+		Fanout{m, live}.Observe(randomEvent(rng, p, 1000))
+	}
+	for range 10 {
+		_, reader, _, err := s.join()
+		if err != nil {
+			b.Fatal(err)
+		}
+		go func() {
+			for range reader {
+			}
+		}()
+		b.Cleanup(func() { s.leave(reader); close(reader) })
+	}
+	now := epoch
+	for b.Loop() {
+		now = now.Add(time.Second)
+		s.tick(live.sample(now))
 	}
 }

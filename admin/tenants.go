@@ -69,9 +69,10 @@ type tenantTable struct {
 }
 
 func (t *tenants) init(seed maphash.Seed, fixed []string, k int) {
-	if k <= 0 {
+	if k == 0 {
 		k = 20
 	}
+	k = max(k, 0)
 	fixed = slices.Compact(slices.Sorted(slices.Values(fixed)))
 	fixed = slices.DeleteFunc(fixed, func(name string) bool { return name == "" || name == labelOther || name == labelUnidentified })
 	t.k, t.fixed = k, len(fixed)
@@ -151,6 +152,9 @@ func (t *tenants) rank(now time.Time, stripes []*stripe) []Busy {
 		return t.busiest
 	}
 	t.ranked = now
+	if t.k == 0 {
+		return nil
+	}
 
 	ranked, total := mergeSketches(stripes)
 	// Where more compete than there are slots, only who stands out gets one:

@@ -125,6 +125,16 @@ func TestHostileTenantNames(t *testing.T) {
 	}
 }
 
+// Without tenants to tell apart there are no labels of theirs.
+func TestNoTenantLabels(t *testing.T) {
+	m := NewMetrics(MetricsOptions{TopTenants: -1})
+	decide(m, "acme", 3)
+	g := gather(t, m)
+	if n := g.sum("sluice_tenant_decisions_total", "tenant", "other"); n != 3 || len(g["sluice_tenant_decisions_total"].Metric) != 1 {
+		t.Errorf("tenant series %v, want 3 decisions of other alone", g["sluice_tenant_decisions_total"])
+	}
+}
+
 // The sketch never credits a tenant with more than it did.
 func TestSketchNeverOverstates(t *testing.T) {
 	rng := seeded(t)
