@@ -71,13 +71,17 @@ func (r *runner) do(ctx context.Context, s step) error {
 		}
 		r.faults.Signal = f
 		return r.origin.SetFaults(r.faults)
-	case e.Gateway != nil:
+	case e.Redis != nil && r.redis != nil:
+		return r.redis.disturb(e.Redis, s.end)
+	case e.Gateway != nil && r.gateway != nil:
 		if s.end {
 			return nil
 		}
 		return r.operate(ctx, e.Gateway)
 	}
-	return fmt.Errorf("run: nothing is known about how to do this")
+	// The scenario's own gateway was not started: the load goes elsewhere.
+	r.Note("left out: %s", e.What())
+	return nil
 }
 
 // disturb sets what an event says about the origin, and sets it back at its

@@ -64,6 +64,7 @@ type runner struct {
 	s         *scenario.Scenario
 	origin    *origin.Origin
 	gateway   *target.Gateway
+	redis     *redis
 	generator *load.Generator
 	collector *result.Collector
 	dir       string
@@ -102,6 +103,7 @@ func Run(ctx context.Context, o Options) (_ *result.Result, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.origin.Close()) }()
+	defer func() { r.redis.stop() }()
 	if err := r.startTarget(ctx); err != nil {
 		return nil, err
 	}
@@ -176,7 +178,14 @@ func (r *runner) startTarget(ctx context.Context) (err error) {
 				return err
 			}
 		}
-		r.gateway, err = target.Start(ctx, target.Options{Program: r.Program, Config: r.s.Relative(t.Config), Origin: r.origin.URL()})
+		var env []string
+		if t.Redis {
+			if r.redis, err = startRedis(ctx, r.dir); err != nil {
+				return err
+			}
+			env = append(env, "BENCH_REDIS="+r.redis.url())
+		}
+		r.gateway, err = target.Start(ctx, target.Options{Program: r.Program, Config: r.s.Relative(t.Config), Origin: r.origin.URL(), Env: env})
 		if err != nil {
 			return err
 		}

@@ -64,6 +64,9 @@ func (s *Scenario) checkTarget(d *strict.Document) {
 			d.Problem("target.config", "%v", err)
 		}
 	}
+	if s.Target.Redis && s.Target.Config == "" {
+		d.Problem("target.redis", "Redis is started for a gateway that the bench starts; write target.config")
+	}
 	for path, u := range map[string]string{"target.url": s.Target.URL, "target.admin": s.Target.Admin} {
 		if u == "" {
 			continue
@@ -89,6 +92,9 @@ func (s *Scenario) checkEvents(d *strict.Document) {
 					d.Problem(strict.Key(at, "gateway.reload"), "%v", err)
 				}
 			}
+		}
+		if e.Redis != nil && !s.Target.Redis {
+			d.Problem(strict.Key(at, "redis"), "there is no Redis in this scenario; write target.redis: true")
 		}
 		if o := e.Origin; o != nil && o.Errors+o.Resets+o.Lost > 100 {
 			d.Problem(strict.Key(at, "origin"), "errors, resets and lost are shares of all requests and add up to at most 100%%, not %v%%", float64(o.Errors+o.Resets+o.Lost))
@@ -171,6 +177,21 @@ func (e *Event) What() string {
 			add("no answers")
 		}
 		return "origin: " + strings.Join(w, ", ")
+	case e.Redis != nil:
+		r := e.Redis
+		if r.Down {
+			add("down")
+		}
+		if r.Stall {
+			add("no replies")
+		}
+		if r.Latency > 0 {
+			add("replies %v later", r.Latency)
+		}
+		if r.Lose > 0 {
+			add("%d replies lost", r.Lose)
+		}
+		return "Redis: " + strings.Join(w, ", ")
 	case e.Signal != "":
 		return "signal " + string(e.Signal)
 	case e.Gateway != nil && e.Gateway.Reload != "":

@@ -52,8 +52,11 @@ type Scenario struct {
 // gateway is measured against.
 type Target struct {
 	// A gateway config to start the real program with, relative to the scenario.
-	// It may use ${env:BENCH_LISTEN}, ${env:BENCH_ADMIN} and ${env:BENCH_ORIGIN}.
+	// It may use ${env:BENCH_LISTEN}, ${env:BENCH_ADMIN}, ${env:BENCH_ORIGIN} and,
+	// with redis, ${env:BENCH_REDIS}.
 	Config string `yaml:"config"`
+	// Start a Redis server for the gateway, of the redis-server installed here.
+	Redis bool `yaml:"redis" default:"false"`
 	// A program that runs already.
 	URL string `yaml:"url"`
 	// Base URL of its admin listener, to read its counters.
@@ -175,7 +178,7 @@ type Stage struct {
 // Event is something that happens during the run. What it changes goes back
 // after For; an event without For stays.
 type Event struct {
-	_ struct{} `exactly_one:"origin,signal,gateway"`
+	_ struct{} `exactly_one:"origin,signal,gateway,redis"`
 
 	At  value.Duration `yaml:"at" required:"true" example:"10s"`
 	For value.Duration `yaml:"for" aka:"duration"`
@@ -183,6 +186,7 @@ type Event struct {
 	Origin  *OriginEvent  `yaml:"origin"`
 	Signal  SignalEvent   `yaml:"signal"`
 	Gateway *GatewayEvent `yaml:"gateway"`
+	Redis   *RedisEvent   `yaml:"redis"`
 }
 
 // OriginEvent changes how the origin behaves.
@@ -215,6 +219,19 @@ type GatewayEvent struct {
 	Restart bool `yaml:"restart"`
 	// Kill it, and start it again.
 	Kill bool `yaml:"kill"`
+}
+
+// RedisEvent breaks the gateway's connections to Redis.
+type RedisEvent struct {
+	// Reset all connections and refuse new ones.
+	Down bool `yaml:"down" default:"false"`
+	// Swallow everything, without a sign.
+	Stall bool `yaml:"stall" default:"false"`
+	// Delay every reply.
+	Latency value.Duration `yaml:"latency"`
+	// Lose the next replies: Redis has done what was asked, and the gateway does
+	// not hear of it.
+	Lose int `yaml:"lose" default:"0" min:"0" max:"100000"`
 }
 
 // Threshold is one thing that a healthy run fulfils.
