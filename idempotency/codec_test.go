@@ -27,7 +27,7 @@ func completed(body string) *Record {
 		Lease: 12 * time.Second, Retention: 24 * time.Hour,
 		Claimed: time.UnixMilli(1_700_000_000_000), Settled: time.UnixMilli(1_700_000_000_001),
 		Fingerprint: Fingerprint{4}, Credential: Tag{5},
-		Answer: &Answer{Status: 201, Fields: []Field{{"ETag", `"1"`}, {"Link", ""}}, Body: []byte(body)},
+		Answer: &Answer{Status: 201, Fields: []Field{{Name: "ETag", Value: `"1"`}, {Name: "Link"}}, Body: []byte(body)},
 	}
 }
 

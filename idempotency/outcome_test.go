@@ -79,7 +79,7 @@ func TestKeptFields(t *testing.T) {
 		}
 	}
 	got, retryAfter := keepFields(header, []string{"X-Order", "X-Trace"})
-	want := []Field{{"Content-Type", "text/plain"}, {"Link", "<a>"}, {"Link", "<b>"}, {"X-Trace", "1"}}
+	want := []Field{{Name: "Content-Type", Value: "text/plain"}, {Name: "Link", Value: "<a>"}, {Name: "Link", Value: "<b>"}, {Name: "X-Trace", Value: "1"}}
 	if !retryAfter {
 		t.Error("Retry-After was not seen")
 	}

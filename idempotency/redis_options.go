@@ -1,6 +1,7 @@
 package idempotency
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -39,6 +40,14 @@ type RedisOptions struct {
 	// Connections to each server at most. Zero means 10 for each processor.
 	Connections int
 }
+
+// The client library writes to standard error by itself. What it has to say
+// comes back as errors too, and those end where the gateway's log is.
+func init() { redis.SetLogger(silent{}) }
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
 
 func (o *RedisOptions) client() (redis.UniversalClient, error) {
 	u, err := o.universal()

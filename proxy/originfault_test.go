@@ -377,12 +377,12 @@ func TestStaleConnections(t *testing.T) {
 			t.Run(end.name+" before "+request[:15], func(t *testing.T) {
 				baseline(t)
 				const idle = 8
-				arrived, answer, closed := make(chan bool), make(chan bool), make(chan bool)
+				arrived, answer, finish, closed := make(chan bool), make(chan bool), make(chan bool), make(chan bool)
 				p := newPlayer(t, func(c net.Conn, r *bufio.Reader) bool {
 					arrived <- true
 					<-answer
 					_, _ = io.WriteString(c, head5+"hello")
-					<-answer
+					<-finish
 					more := end.do(c, r)
 					c.Close()
 					closed <- true
@@ -402,7 +402,7 @@ func TestStaleConnections(t *testing.T) {
 				clients.Wait()
 				g.waitEvents(t, idle)
 				for range idle {
-					answer <- true
+					finish <- true
 				}
 				for range idle {
 					<-closed

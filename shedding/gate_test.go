@@ -478,6 +478,7 @@ func BenchmarkReserve(b *testing.B) {
 			var d admission.Decision
 			r.Route, r.Header = &testRoute, header(nil)
 			b.ReportAllocs()
+			b.ResetTimer()
 			for i := range b.N {
 				r.Tenant, r.Class = names[i*7919%bench.tenants], admission.Class(i%3)
 				d.Promise = admission.Promise{}

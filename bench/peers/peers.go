@@ -5,7 +5,7 @@
 // Times of two machines, or of one machine on two days, cannot be compared, so
 // every figure is held against that of the least that can do the work, of the
 // same round: a bare proxy where requests are forwarded, nginx's return where
-// they are refused.
+// the answer is known without the origin.
 package peers
 
 import (
@@ -59,10 +59,13 @@ const (
 	Forward Work = "forward"
 	// Refuse is a request over its tenant's limit.
 	Refuse Work = "refuse"
+	// Replay is a request whose key has been answered before; records are in
+	// memory.
+	Replay Work = "replay"
 )
 
 // Works lists the kinds.
-func Works() []Work { return []Work{Forward, Refuse} }
+func Works() []Work { return []Work{Forward, Refuse, Replay} }
 
 // Figure is what was measured of one program at one kind of work.
 type Figure struct {
@@ -101,7 +104,7 @@ type Result struct {
 }
 
 // bases are what everything is compared with: the least that can do the work.
-var bases = map[Work]string{Forward: "fasthttp", Refuse: "nginx-return"}
+var bases = map[Work]string{Forward: "fasthttp", Refuse: "nginx-return", Replay: "nginx-return"}
 
 // sample of one program in one round.
 type sample struct{ cpu, busy, throughput, p50, p99, lag float64 }

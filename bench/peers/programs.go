@@ -24,11 +24,11 @@ type program struct {
 // programs in the order in which they are shown.
 var programs = []program{
 	{"fasthttp", []Work{Forward}, startBare},
-	{"sluice", []Work{Forward, Refuse}, startSluice},
+	{"sluice", []Work{Forward, Refuse, Replay}, startSluice},
 	{"nginx", []Work{Forward, Refuse}, startNginx},
-	{"nginx-return", []Work{Refuse}, startNginxReturn},
+	{"nginx-return", []Work{Refuse, Replay}, startNginxReturn},
 	{"haproxy", []Work{Forward, Refuse}, startHAProxy},
-	{"gofiber", []Work{Forward, Refuse}, startGoFiber},
+	{"gofiber", []Work{Forward, Refuse, Replay}, startGoFiber},
 }
 
 // tenants that the load is spread over.
@@ -116,7 +116,7 @@ classes: [{name: critical}, {name: standard}, {name: bulk}]
 priority:
   - {id: backfills, when: {header: {X-Job-Type: backfill}}, class: bulk}
 routes:
-  - {id: orders, match: {method: POST, path: /v1/orders}, class: critical}
+  - {id: orders, match: {method: POST, path: /v1/orders}, class: critical%s}
   - {id: emails, match: {method: POST, path: /v1/emails}, class: standard}
   - {id: exports, match: {method: POST, path: /v1/exports}, class: bulk}
 `
@@ -138,8 +138,12 @@ func startSluice(ctx context.Context, o *Options, home string, work Work, origin
 	if rate == 0 {
 		limit = "1/h"
 	}
+	keys := ""
+	if work == Replay {
+		keys = ", idempotency: {key: required}"
+	}
 	file := filepath.Join(home, "config.yaml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, sluiceConfig, listen, admin, origin, limit, burst), 0o644); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, sluiceConfig, listen, admin, origin, limit, burst, keys), 0o644); err != nil {
 		return nil, "", err
 	}
 	p, err := launch(ctx, o, listen, o.Sluice, "run", "--config", file)
@@ -199,9 +203,12 @@ func startNginx(ctx context.Context, o *Options, home string, work Work, origin 
 	return nginx(ctx, o, home, origin, fmt.Sprintf("%dr/s", rate), fmt.Sprintf("limit_req zone=tenants burst=%d nodelay;", burst))
 }
 
-// startNginxReturn is the least that a refusal can cost in nginx: no limit is
-// looked up at all.
-func startNginxReturn(ctx context.Context, o *Options, home string, _ Work, origin string) (*process, string, error) {
+// startNginxReturn is the least that an answer can cost that needs no origin: no
+// limit and no key is looked up at all.
+func startNginxReturn(ctx context.Context, o *Options, home string, work Work, origin string) (*process, string, error) {
+	if work == Replay {
+		return nginx(ctx, o, home, origin, "1r/m", `return 202 '{"accepted":1}';`)
+	}
 	return nginx(ctx, o, home, origin, "1r/m", "return 503;")
 }
 
@@ -259,8 +266,11 @@ func startGoFiber(ctx context.Context, o *Options, home string, work Work, origi
 		return nil, "", err
 	}
 	args := []string{bin, "--listen", listen, "--origin", origin, "--limit", "1000000000"}
-	if work == Refuse {
+	switch work {
+	case Refuse:
 		args = []string{bin, "--listen", listen, "--origin", origin, "--limit", "1", "--window", "1h"}
+	case Replay:
+		args = append(args, "--keys")
 	}
 	p, err := launch(ctx, o, listen, args...)
 	mod, _ := os.ReadFile(filepath.Join(o.GoFiber, "go.mod"))
