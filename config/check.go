@@ -33,6 +33,7 @@ func check(c *Config, doc *strict.Document) {
 	k.checkClasses()
 	k.checkPriority()
 	k.checkRoutes()
+	k.checkQueues()
 	k.checkBuckets()
 }
 
@@ -121,15 +122,23 @@ func (k checker) className(path string, name ID) {
 	if name == "" || k.FailedWithin("classes") {
 		return
 	}
-	names := k.classNames()
-	if slices.Contains(names, string(name)) {
+	k.known(k.Problem, path, k.Written(path), "class", string(name), k.classNames())
+}
+
+// known reports a name, as it is written, that is none of names, and what it may
+// be a slip of.
+func (k checker) known(report func(path, format string, args ...any), path, written, what, name string, names []string) {
+	if slices.Contains(names, name) {
 		return
 	}
-	if near := strict.Nearest(string(name), names); near != "" {
-		k.Problem(path, "%s names no class; did you mean %s?", k.Written(path), near)
-		return
+	switch near := strict.Nearest(name, names); {
+	case near != "":
+		report(path, "%s names no %s; did you mean %s?", written, what, near)
+	case len(names) == 0:
+		report(path, "%s names no %s; none is defined", written, what)
+	default:
+		report(path, "%s names no %s; write one of %s", written, what, strings.Join(names, ", "))
 	}
-	k.Problem(path, "%s names no class; the classes are %s", k.Written(path), strings.Join(names, ", "))
 }
 
 func (k checker) classNames() []string {

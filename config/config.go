@@ -63,7 +63,9 @@ type Config struct {
 	Tenants Tenants `yaml:"tenants" aka:"customers,clients,users,consumers"`
 
 	// How much requests matter: most important first.
-	Classes []Class `yaml:"classes" default:"[{name: critical}, {name: standard}, {name: bulk}]" min:"1" max:"16" aka:"tiers,levels,priorities"`
+	Classes []Class `yaml:"classes" default:"[{name: critical, share: 50%, max_wait: 500ms}, {name: standard, share: 40%, max_wait: 100ms}, {name: bulk, share: 10%}]" min:"1" max:"16" aka:"tiers,levels,priorities"`
+	// The queues behind the origin, by name.
+	Queues map[ID]Queue `yaml:"queues" max:"1000" aka:"topics,queue"`
 	// Lets clients name the class of a request. Absent: they can't.
 	ClassHeader *ClassHeader `yaml:"class_header"`
 	// Rules that give a request its class, whatever its route. The first that
@@ -110,6 +112,13 @@ type Source struct {
 type Admin struct {
 	// Address of the private listener, as host:port. Keep it off public networks.
 	Listen Address `yaml:"listen" default:"127.0.0.1:9090" restart:"true" aka:"address,addr,bind,port"`
+	// What has to be sent with everything but /livez and /readyz, as a bearer
+	// token or as a browser's password. Absent: callers on other machines get
+	// /livez, /readyz and /metrics alone.
+	Token value.Secret `yaml:"token" restart:"true" aka:"password,secret"`
+	// Names under which the listener may be addressed besides localhost and
+	// addresses.
+	Hosts []string `yaml:"hosts" max:"100" restart:"true" aka:"host"`
 	// Serve Go's profiler under /debug/pprof/.
 	Pprof bool `yaml:"pprof" default:"false" restart:"true"`
 }

@@ -15,6 +15,7 @@ func lint(c *Config, doc *strict.Document) {
 	k.lintExposure()
 	k.lintTenants()
 	k.lintStore()
+	k.lintQueues()
 	k.lintUnreachable()
 	k.lintUseless()
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"sluice/config/strict"
+	"sluice/config/value"
 )
 
 // Loader reads configs in given surroundings. The zero value uses those of the
@@ -110,6 +111,11 @@ func (c *Config) resolvePaths(doc *strict.Document) {
 // inherit fills what routes and overrides leave to the sections above them, and
 // defaults that depend on another key.
 func (c *Config) inherit() {
+	for i := range c.Classes {
+		if c.Classes[i].Share == 0 {
+			c.Classes[i].Share = value.Percent(100 / float64(len(c.Classes)))
+		}
+	}
 	if c.Store.Memory == nil && c.Store.Redis == nil {
 		c.Store.Memory = &MemoryStore{MaxBytes: defaultMemory, Sync: SyncAlways}
 	}

@@ -199,6 +199,13 @@ func TestEffectiveConfigReadsAsTheSame(t *testing.T) {
 		if r := c.Store.Redis; r != nil {
 			r.Password = value.Secret{}
 		}
+		for _, q := range c.Queues {
+			for _, s := range q.Signals {
+				if s.RedisList != nil {
+					s.RedisList.URL = value.NewSecret(value.Mask)
+				}
+			}
+		}
 		for i, s := range c.Tenants.From {
 			if s.APIKey != nil {
 				c.Tenants.From[i] = TenantSource{Header: HeaderName(fmt.Sprintf("X-Instead-%d", i))}

@@ -12,6 +12,15 @@ type Origin struct {
 	Timeout value.Duration `yaml:"timeout" default:"10s" min:"1ms" max:"24h"`
 	// Time for one connection to be made, TLS included.
 	ConnectTimeout value.Duration `yaml:"connect_timeout" default:"2s" min:"1ms" max:"1h"`
+	// Most requests at the origin at once; others wait, by class, or get 503.
+	// Absent: any number.
+	MaxInFlight int `yaml:"max_in_flight" min:"1" max:"1000000" aka:"concurrency,maxconcurrency"`
+	// Learn a lower limit than max_in_flight while latency shows that requests
+	// queue inside the origin.
+	LearnInFlight bool `yaml:"learn_in_flight" default:"false" aka:"adaptive,auto"`
+	// Header field in which clients say how long they will wait for an answer:
+	// seconds such as 2.5, or a time such as 800ms.
+	DeadlineHeader HeaderName `yaml:"deadline_header" aka:"deadline"`
 	// Most connections held to each address.
 	MaxConnections int `yaml:"max_connections" default:"512" min:"1" max:"1000000"`
 	// Time that an unused connection is kept. Keep it below the origin's own

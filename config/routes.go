@@ -6,6 +6,12 @@ import "sluice/config/value"
 type Class struct {
 	// Name of the class, in lower-case words joined by hyphens.
 	Name ID `yaml:"name" identity:"true" required:"true" example:"standard"`
+	// Share of the places at the origin (origin.max_in_flight) while all are
+	// wanted. What a class does not use is lent to the others. Absent: as much as
+	// every other class without one.
+	Share value.Percent `yaml:"share" above:"0%"`
+	// How long a request may wait for such a place.
+	MaxWait value.Duration `yaml:"max_wait" default:"0s" min:"0s" max:"1m" aka:"wait,timeout"`
 }
 
 // ClassHeader lets clients name the class of a request.
@@ -55,6 +61,10 @@ type Route struct {
 	Match Match `yaml:"match" required:"true" example:"{method: POST, path: /v1/orders}" aka:"when,if"`
 	// How much they matter, unless a priority rule says otherwise.
 	Class ID `yaml:"class" required:"true" example:"standard" aka:"priority"`
+	// Queue that the requests put work on. Absent: none.
+	Queue ID `yaml:"queue" aka:"topic"`
+	// Places at the origin for this route alone, apart from origin.max_in_flight.
+	MaxInFlight int `yaml:"max_in_flight" min:"1" max:"1000000" aka:"concurrency"`
 	// Tokens that one request takes.
 	Cost int64 `yaml:"cost" default:"1" min:"1" max:"1000000" aka:"weight"`
 	// Lets a request say that it costs more. Absent: it can't.
