@@ -60,6 +60,7 @@ func (x *exchange) appendAnswer(b []byte, f framing) []byte {
 		}
 	}
 	b = appendField(b, "X-Request-Id: ", x.request.ID)
+	b = x.appendKeyStatus(b)
 	b = x.appendRateLimit(b)
 	b = x.appendConnection(b)
 	return append(b, '\r', '\n')
