@@ -32,7 +32,7 @@ type Live struct {
 	metrics   *Metrics
 	sections  []Section
 	perSecond uint32
-	budgets   [tailKinds]budget
+	budgets   [kinds]budget
 
 	mu   sync.Mutex // guards the tail
 	tail []record   // a ring
@@ -40,16 +40,6 @@ type Live struct {
 
 	history history
 }
-
-// Kinds of decision that have a budget of their own in the tail.
-const (
-	kindAdmit = iota
-	kindReplay
-	kindRefused                             // by reason
-	kindFailed  = kindRefused + reasonCount // by reason
-	kindShadow  = kindFailed + reasonCount  // by reason
-	tailKinds   = kindShadow + reasonCount
-)
 
 // NewLive returns a live view of what m counts.
 func NewLive(m *Metrics, o LiveOptions) *Live {
@@ -69,7 +59,7 @@ func (l *Live) SetPolicy(p *Policy) { l.add(p, struct{}{}) }
 
 // Observe implements [admission.Observer]. It does not allocate.
 func (l *Live) Observe(e *admission.Event) {
-	if !l.budgets[tailKind(e)].spend(endSecond(e), l.perSecond) {
+	if !l.budgets[kindOf(e)].spend(endSecond(e), l.perSecond) {
 		return
 	}
 	v, _ := l.of(e.Request.Route)
@@ -77,21 +67,6 @@ func (l *Live) Observe(e *admission.Event) {
 	l.tail[l.kept%uint64(len(l.tail))].set(e, v.Policy)
 	l.kept++
 	l.mu.Unlock()
-}
-
-func tailKind(e *admission.Event) int {
-	d := &e.Decision
-	switch {
-	case d.Verdict == admission.Refuse:
-		return kindRefused + int(d.Reason)
-	case e.Failure != admission.None:
-		return kindFailed + int(e.Failure)
-	case d.Shadow != admission.None:
-		return kindShadow + int(d.Shadow)
-	case d.Verdict == admission.Replay:
-		return kindReplay
-	}
-	return kindAdmit
 }
 
 // Recent returns the latest decisions kept, newest first, at most n.

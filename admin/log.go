@@ -17,6 +17,10 @@ type LogOptions struct {
 	// PerSecond is how many records each route may have for each reason in a
 	// second; 0 means 20.
 	PerSecond int
+	// AdmitsPerSecond is how many requests of each route that were admitted or
+	// replayed, and did not fail, are written as well in a second, as a
+	// sample; 0 means none.
+	AdmitsPerSecond int
 	// Queue is how many records may wait for the output; 0 means 1024.
 	Queue int
 	// Logger is told, once each time it begins, that the output fails; nil
@@ -24,17 +28,17 @@ type LogOptions struct {
 	Logger *slog.Logger
 }
 
-// DecisionLog writes refusals, failures, and what a shadow policy would have
-// refused, as one JSON object a line (see [Line] for its fields). It never
+// DecisionLog writes refusals, failures, what a shadow policy would have
+// refused and, if asked to, a sample of the rest, as one JSON object a line (see [Line] for its fields). It never
 // keeps a request waiting: records over the cap are sampled out, records that
 // the output is too slow for are dropped, and both are counted.
 //
 // It is an [admission.Observer]; make one with [NewDecisionLog], and end it
 // with [DecisionLog.Close]. Rotation is the system's: see [LogFile.Reopen].
 type DecisionLog struct {
-	policies[[]budget] // prepared: by row, then reason, then shadow reason
+	policies[[]budget] // prepared: by row, then kind
 	queue              chan record
-	perSecond          uint32
+	perSecond, admits  uint32
 	out                io.Writer
 	logger             *slog.Logger
 	written, failed    atomic.Uint64
@@ -65,7 +69,8 @@ func NewDecisionLog(out io.Writer, o LogOptions) *DecisionLog {
 		o.Logger = slog.Default()
 	}
 	l := &DecisionLog{
-		queue: make(chan record, o.Queue), perSecond: uint32(o.PerSecond),
+		queue:     make(chan record, o.Queue),
+		perSecond: uint32(o.PerSecond), admits: uint32(max(o.AdmitsPerSecond, 0)),
 		out: out, logger: o.Logger, done: make(chan struct{}),
 	}
 	spread := newSpread()
@@ -77,28 +82,24 @@ func NewDecisionLog(out io.Writer, o LogOptions) *DecisionLog {
 
 // SetPolicy tells what the indexes in events of p's routes mean.
 func (l *DecisionLog) SetPolicy(p *Policy) {
-	l.add(p, make([]budget, p.rows()*2*reasonCount))
+	l.add(p, make([]budget, p.rows()*kinds))
 }
 
 // Observe implements [admission.Observer]. It does not allocate.
 func (l *DecisionLog) Observe(e *admission.Event) {
-	d := &e.Decision
-	reason := int(d.Reason)
-	switch {
-	case d.Verdict == admission.Refuse:
-	case e.Failure != admission.None:
-		reason = int(e.Failure)
-	case d.Shadow != admission.None:
-		reason = reasonCount + int(d.Shadow)
-	default:
-		return
+	kind, limit := kindOf(e), l.perSecond
+	if kind == kindAdmit || kind == kindReplay {
+		kind, limit = kindAdmit, l.admits
+		if limit == 0 {
+			return
+		}
 	}
 	v, found := l.of(e.Request.Route)
 	row := v.rows() - 1
 	if found {
 		row = v.row(e.Request.Route)
 	}
-	if !v.prepared[row*2*reasonCount+reason].spend(endSecond(e), l.perSecond) {
+	if !v.prepared[row*kinds+kind].spend(endSecond(e), limit) {
 		l.sampledOut.inc()
 		return
 	}

@@ -142,6 +142,26 @@ func TestLogCap(t *testing.T) {
 	}
 }
 
+// Admitted requests are sampled if asked for, with a cap of their own.
+func TestLogAdmits(t *testing.T) {
+	var out buffer
+	l := NewDecisionLog(&out, LogOptions{AdmitsPerSecond: 2})
+	p := testPolicy(1)
+	l.SetPolicy(p)
+	for range 10 {
+		l.Observe(&admission.Event{Request: &admission.Request{Route: p.Routes[0], Received: epoch}, Decision: admission.Decision{Verdict: admission.Admit}, Outcome: admission.Answered})
+		l.Observe(refusal(p, admission.Shed, 0))
+	}
+	l.Close(t.Context())
+	verdicts := map[any]int{}
+	for _, line := range out.lines(t) {
+		verdicts[line["verdict"]]++
+	}
+	if verdicts["admit"] != 2 || verdicts["refuse"] != 10 {
+		t.Errorf("lines by verdict %v, want 2 of admit and 10 of refuse", verdicts)
+	}
+}
+
 // blocked is an output that takes nothing until it is released.
 type blocked struct {
 	reached chan struct{}

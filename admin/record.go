@@ -117,6 +117,31 @@ func wholeSeconds(d time.Duration) int64 {
 	return int64((max(d, 0) + time.Second - 1) / time.Second)
 }
 
+// Kinds of decision, each of which has a budget of its own.
+const (
+	kindAdmit = iota
+	kindReplay
+	kindRefused                             // by reason
+	kindFailed  = kindRefused + reasonCount // by reason
+	kindShadow  = kindFailed + reasonCount  // by reason
+	kinds       = kindShadow + reasonCount
+)
+
+func kindOf(e *admission.Event) int {
+	d := &e.Decision
+	switch {
+	case d.Verdict == admission.Refuse:
+		return kindRefused + int(d.Reason)
+	case e.Failure != admission.None:
+		return kindFailed + int(e.Failure)
+	case d.Shadow != admission.None:
+		return kindShadow + int(d.Shadow)
+	case d.Verdict == admission.Replay:
+		return kindReplay
+	}
+	return kindAdmit
+}
+
 // A budget lets so many events through in each second of their own time. The
 // zero value is ready; it is safe for concurrent use. Where the budget is used
 // up, asking writes to no memory, so a flood costs next to nothing.

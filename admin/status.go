@@ -99,7 +99,7 @@ type Status struct {
 	Classes     []ClassStatus  `json:"classes"`
 	Routes      []RouteStatus  `json:"routes"`
 	Tenants     []TenantStatus `json:"tenants"`
-	DecisionLog LogCounts      `json:"decision_log"`
+	DecisionLog *LogCounts     `json:"decision_log,omitempty"` // nil where there is none
 	Reloads     []ReloadRecord `json:"reloads"`
 	Sections    map[string]any `json:"sections,omitempty"`
 }
@@ -200,7 +200,8 @@ func (l *Live) fill(st *Status) {
 	st.Classes, st.Routes = l.byName(now, was, per)
 	st.Tenants = l.byTenant(now, was, per)
 	if l.metrics.log != nil {
-		st.DecisionLog = l.metrics.log.Counts()
+		counts := l.metrics.log.Counts()
+		st.DecisionLog = &counts
 	}
 	st.Reloads = l.metrics.Reloads()
 }

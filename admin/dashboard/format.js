@@ -15,6 +15,7 @@ export function short(n) {
       return (n / scale).toFixed(n / scale < 100 ? 1 : 0) + unit;
     }
   }
+  if (n > 0 && n < 0.05) return '<0.1';
   if (n !== 0 && Math.abs(n) < 10) return n.toFixed(1).replace(/\.0$/, '');
   return whole.format(n);
 }

@@ -1,6 +1,7 @@
 // The decision tail: the latest decisions, to filter, to pause, to open.
 import {html, Component} from './html.js';
 import {Panel, Scroll} from './panels.js';
+import {matcher} from './filter.js';
 import {clock, count, moment, seconds, words} from './format.js';
 import {look} from './palette.js';
 
@@ -14,17 +15,6 @@ const kinds = {
 };
 
 const shownAtOnce = 60;
-
-// matcher reads a filter: words that must all appear, each in any field, or
-// after a colon in the field named: tenant:acme reason:shed.
-export function matcher(text) {
-  const terms = text.toLowerCase().split(/\s+/).filter(Boolean).map((term) => {
-    const [, field, value] = term.match(/^(tenant|route|class|reason|verdict|id|status|outcome|failure|shadow):(.*)$/) ?? [];
-    return field ? (d) => String(d[field] ?? '').toLowerCase().includes(value)
-      : (d) => [d.tenant, d.route, d.class, d.reason, d.verdict, d.id, d.failure, d.shadow, d.detail, d.status].some((v) => String(v ?? '').toLowerCase().includes(term));
-  });
-  return (d) => terms.every((t) => t(d));
-}
 
 // why is the word that says most about a decision, and the colour it has.
 function why(d) {
