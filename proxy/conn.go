@@ -4,9 +4,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
+	"runtime/debug"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -84,7 +86,7 @@ func (c *conn) learnCert() {
 // Read gives fasthttp the stub of the next request.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.stubLeft == 0 {
-		if err := c.nextRequest(); err != nil {
+		if err := c.awaitRequest(); err != nil {
 			return 0, err
 		}
 		c.stubLeft = len(stub)
@@ -96,6 +98,19 @@ func (c *conn) Read(p []byte) (int, error) {
 
 // Write drops what fasthttp writes: the handler has answered already.
 func (c *conn) Write(p []byte) (int, error) { return len(p), nil }
+
+// awaitRequest is nextRequest, but for a bug in it, which costs the connection
+// and not the process.
+func (c *conn) awaitRequest() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.server.opts.Log.Error("reading a request made the gateway panic; its connection was closed",
+				slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+			err = io.EOF
+		}
+	}()
+	return c.nextRequest()
+}
 
 // nextRequest waits for a request and reads its head. It returns io.EOF where
 // none comes: there is nobody to answer then.
@@ -115,9 +130,6 @@ func (c *conn) nextRequest() error {
 			c.armRead(timeouts.header)
 		}
 		c.state.Store(connIdle)
-		if c.server.draining.Load() {
-			return io.EOF
-		}
 	}
 	first := !c.used
 	c.used = true
@@ -136,7 +148,7 @@ func (c *conn) nextRequest() error {
 		case begun && errors.Is(err, os.ErrDeadlineExceeded):
 			c.x.refuseHead(violation{admission.RequestTimeout, "the request head did not arrive in time"})
 			return nil
-		default:
+		case !errors.Is(err, os.ErrDeadlineExceeded) || !c.lastLook():
 			return io.EOF
 		}
 		if c.x.readHead() {
@@ -147,6 +159,17 @@ func (c *conn) nextRequest() error {
 			c.armRead(timeouts.header)
 		}
 	}
+}
+
+// lastLook takes what has arrived on a connection that is about to be closed as
+// idle. A request may have come just then.
+func (c *conn) lastLook() (got bool) {
+	if c.raw == nil {
+		return false
+	}
+	c.in = nil
+	_ = c.raw.Control(func(fd uintptr) { got = c.readReady(fd) && c.errR == nil })
+	return got
 }
 
 // more waits for bytes and appends them to the exchange's buffer. Over plain

@@ -35,8 +35,8 @@ func (x *exchange) serve(s *Server) {
 	x.keep = !x.head.close && !s.draining.Load()
 	x.event.Request = &x.request
 	x.fromTrusted = x.trusted()
-	s.opts.Observer.Begin()
 	defer x.finish(s)
+	s.opts.Observer.Begin()
 
 	if v := x.violation; v.is() {
 		x.keep = false
@@ -93,6 +93,7 @@ func (x *exchange) serve(s *Server) {
 		}
 	}
 
+	x.event.Outcome = admission.Unknown // until it is known
 	res := x.policy.Origin.roundTrip(x, rp)
 	x.event.Outcome, x.event.Failure, x.event.Detail = res.outcome, res.failure, res.detail
 	x.decision.KeyStatus = ctl.End(time.Now(), &x.request, res.outcome, x.recordable())
@@ -109,16 +110,10 @@ func (x *exchange) serve(s *Server) {
 // end, the client gets an answer if it can, and the observer is told.
 func (x *exchange) finish(s *Server) {
 	if p := recover(); p != nil {
-		s.opts.Log.Error("a request made the gateway panic; it was answered with 500",
-			slog.String("request_id", x.request.ID), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
-		x.keep = false
-		x.policy.Controller.End(time.Now(), &x.request, admission.Unknown, admission.Answer{})
-		x.event.Detail = fmt.Sprint("panic: ", p)
-		if x.event.Status == 0 {
-			x.event.Failure = admission.Internal
-			x.answerProblem()
-		}
+		x.panicked(s, p)
+		x.afterPanic(s)
 	}
+	defer x.guard(s)
 	if x.request.Keyed {
 		x.policy.Controller.Keys.Forget(&x.request)
 	}
@@ -126,6 +121,46 @@ func (x *exchange) finish(s *Server) {
 	x.event.BytesIn = max(x.event.BytesIn, x.body.got)
 	x.event.Done = x.since()
 	s.opts.Observer.Observe(&x.event)
+}
+
+// afterPanic ends what the request held. Of one that had not been sent nothing
+// counts; the outcome of another is unknown.
+func (x *exchange) afterPanic(s *Server) {
+	end := func() (done bool) {
+		defer x.guard(s)
+		x.policy.Controller.End(time.Now(), &x.request, x.event.Outcome, admission.Answer{})
+		return true
+	}
+	// Permits end once each, so where ending one panics the next call goes on
+	// behind it.
+	for range maxEndings {
+		if end() {
+			break
+		}
+	}
+	if x.event.Status == 0 {
+		defer x.guard(s)
+		x.event.Failure = admission.Internal
+		x.answerProblem()
+	}
+}
+
+// maxEndings is more than a request can hold permits.
+const maxEndings = 8
+
+// guard is deferred around code that must not end the process.
+func (x *exchange) guard(s *Server) {
+	if p := recover(); p != nil {
+		x.panicked(s, p)
+	}
+}
+
+// panicked gives up the connection and tells the operator.
+func (x *exchange) panicked(s *Server, p any) {
+	x.keep = false
+	x.event.Detail = fmt.Sprint("panic: ", p)
+	s.opts.Log.Error("a request made the gateway panic",
+		slog.String("request_id", x.request.ID), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 }
 
 // refuse answers a request that the protocol forbids.

@@ -32,6 +32,9 @@ func startGateway(t testing.TB, edit func(*Options, *Policy), origins ...string)
 	for i, o := range origins {
 		urls[i] = "http://" + o
 	}
+	if len(urls) == 0 {
+		urls = []string{"http://127.0.0.1:1"} // edit sets another origin
+	}
 	origin, err := NewOrigin(OriginOptions{
 		URLs: urls, ConnectTimeout: time.Second, MaxConnections: 512, IdleTimeout: 30 * time.Second,
 	})

@@ -124,6 +124,7 @@ func drip(first, piece string) script {
 
 // flood repeats a piece as fast as it is taken, until nobody listens.
 func flood(first, piece string) script {
+	piece = strings.Repeat(piece, 1+16<<10/len(piece))
 	return func(c net.Conn, _ *bufio.Reader) bool {
 		_, err := io.WriteString(c, first)
 		for err == nil {

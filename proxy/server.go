@@ -51,9 +51,10 @@ type Server struct {
 	lingering  atomic.Int32
 	turnedAway atomic.Int64
 
-	mu      sync.Mutex
-	conns   map[*conn]struct{}
-	clients map[netip.Addr]int
+	mu        sync.Mutex
+	listeners []*listener
+	conns     map[*conn]struct{}
+	clients   map[netip.Addr]int
 }
 
 // NewServer makes a server that serves under the given policy once Serve is
@@ -103,45 +104,73 @@ func (s *Server) headLimits() headLimits {
 
 // Serve serves connections from ln until Shutdown.
 func (s *Server) Serve(ln net.Listener) error {
-	return s.http.Serve(&listener{Listener: ln, server: s})
+	l := &listener{Listener: ln, server: s}
+	s.mu.Lock()
+	s.listeners = append(s.listeners, l)
+	s.mu.Unlock()
+	return s.http.Serve(l)
 }
 
 // Drain begins the end: from now on every answer closes its connection.
-// Connections without a request are left open, so that what is on its way to
-// them is still served.
+// Connections without a request are left open, and new ones are accepted, so
+// that what is on its way is still served.
 func (s *Server) Drain() { s.draining.Store(true) }
 
 // Shutdown stops accepting connections, lets running requests finish, and
 // closes what is left when ctx ends. It returns nil if nothing had to be cut
 // off. Drain must have been called.
 func (s *Server) Shutdown(ctx context.Context) error {
-	// The listener closes first, so that no connection comes after the look at
-	// those there are. fasthttp would close idle connections under requests
-	// that are just arriving; these are woken instead, and close by themselves.
-	shut := make(chan error, 1)
-	finished, cancel := context.WithCancel(context.Background())
-	go func() { shut <- s.http.ShutdownWithContext(finished) }()
-	defer cancel()
-
+	s.closeListeners()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
+	var shut chan error
 	for {
-		s.mu.Lock()
-		left := len(s.conns)
-		for c := range s.conns {
-			c.wake()
-		}
-		s.mu.Unlock()
-		if left == 0 {
-			return <-shut
+		// fasthttp would close connections on which a request is just arriving,
+		// since it has not seen any of it. Idle ones are woken instead and close
+		// by themselves; its own end comes when none is left.
+		if s.wakeIdle() == 0 && shut == nil {
+			shut = make(chan error, 1)
+			go func() { shut <- s.http.Shutdown() }()
 		}
 		select {
+		case err := <-shut:
+			return err
 		case <-tick.C:
 		case <-ctx.Done():
 			s.closeAll()
+			s.awaitCutOff(tick.C)
 			return errors.Join(ctx.Err(), errors.New("requests were still running and have been cut off"))
 		}
 	}
+}
+
+// awaitCutOff gives requests whose connections have been closed the moment that
+// they need to notice and be reported.
+func (s *Server) awaitCutOff(tick <-chan time.Time) {
+	for end := time.Now().Add(cutOffTime); s.Connections() > 0 && time.Now().Before(end); {
+		<-tick
+	}
+}
+
+const cutOffTime = time.Second
+
+func (s *Server) closeListeners() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.listeners {
+		_ = l.Close()
+	}
+}
+
+// wakeIdle ends the wait of every idle connection, and returns how many
+// connections there are.
+func (s *Server) wakeIdle() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		c.wake()
+	}
+	return len(s.conns)
 }
 
 func (s *Server) closeAll() {
@@ -193,6 +222,13 @@ func (s *Server) forget(c *conn) {
 type listener struct {
 	net.Listener
 	server *Server
+	closed sync.Once
+}
+
+// Close closes the listener; fasthttp does so again.
+func (l *listener) Close() (err error) {
+	l.closed.Do(func() { err = l.Listener.Close() })
+	return err
 }
 
 // Accept waits for the next connection that there is room for. Running out of

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"io"
+	"net"
 	"time"
 
 	"sluice/admission"
@@ -32,19 +33,30 @@ func (oc *originConn) tunnel(x *exchange) result {
 
 	done := make(chan int64, 1)
 	go func() {
-		n := int64(0)
-		if _, err := oc.Conn.Write(early); err == nil {
-			n, _ = pipe(oc.Conn, c.Conn)
+		n, err := int64(0), error(nil)
+		if _, err = oc.Conn.Write(early); err == nil {
+			n, err = pipe(oc.Conn, c.Conn)
 		}
-		closeWrite(oc.Conn)
-		_ = oc.Conn.SetReadDeadline(time.Now().Add(tunnelPause))
+		endTunnel(oc.Conn, err)
 		done <- n + int64(len(early))
 	}()
-	x.event.BytesOut, _ = pipe(c.Conn, oc.Conn)
-	closeWrite(c.Conn)
-	_ = c.Conn.SetReadDeadline(time.Now().Add(tunnelPause))
+	n, err := pipe(c.Conn, oc.Conn)
+	x.event.BytesOut = n
+	endTunnel(c.Conn, err)
 	x.event.BytesIn = <-done
 	return result{outcome: admission.Answered, relayed: true}
+}
+
+// endTunnel passes the end of one direction on. Where that was an orderly one
+// the other direction may take its time; where it was not, nobody is left to
+// listen, and it ends at once.
+func endTunnel(to net.Conn, err error) {
+	closeWrite(to)
+	until := past
+	if err == nil {
+		until = time.Now().Add(tunnelPause)
+	}
+	_ = to.SetReadDeadline(until)
 }
 
 // pipe copies until the source ends.
