@@ -6,6 +6,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	_ "embed"
 	"errors"
@@ -190,11 +191,9 @@ func loadConfig(path, originURL string) (*config.Config, error) {
 		return nil, err
 	}
 	if originURL != "" {
-		var u config.OriginURL
-		if err := u.UnmarshalText([]byte(originURL)); err != nil {
+		if cfg, err = cfg.WithOrigin(originURL); err != nil {
 			return nil, exitError{fmt.Errorf("sluice: --origin: %w", err), exitUsage}
 		}
-		cfg.Origin.URLs = []config.OriginURL{u}
 	}
 	return cfg, nil
 }
@@ -211,34 +210,85 @@ func newLogger(w io.Writer, cfg *config.Config) *slog.Logger {
 
 func demoCommand() *cobra.Command {
 	var opts demo.Options
+	var outage string
+	var printConfig bool
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "See Sluice at work: a simulated origin, the gateway and a load in one process",
-		Long: `Run a simulated API with a queue and workers, the gateway in front of it on the
-built-in configuration, and a modest load from a few tenants, one of which asks for
-more than its limit. A line a second shows what happens; totals at the end.
+		Long: `Run a simulated API with a queue and workers, the gateway in front of it, and a load
+that is a little more than the workers can do, from tenants of which one asks for more
+than its limit. A line a second shows what happens; totals at the end. Press Enter to
+stop the workers, and again to let them go on.
 
 Everything stays on the loopback interface. It ends with Ctrl-C, or after --for.`,
-		Example: "  sluice demo --for 30s",
-		Args:    cobra.NoArgs,
+		Example: `  sluice demo --for 30s
+  sluice demo --outage 10s+15s
+  sluice demo --print-config > demo.yaml
+  sluice demo --config demo.yaml`,
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if printConfig {
+				_, err := c.OutOrStdout().Write(demo.Policy)
+				return failed(err)
+			}
 			if opts.For < 0 {
 				return errors.New("--for: a negative time; write one such as 30s")
 			}
-			cfg, err := config.Parse(defaultName, defaultConfig)
-			if err != nil {
-				return failed(err)
+			var err error
+			if opts.OutageAt, opts.OutageFor, err = parseOutage(outage); err != nil {
+				return err
 			}
-			opts.Config, opts.Version, opts.Out = cfg, versionText(), c.OutOrStdout()
+			opts.Version, opts.Out = versionText(), c.OutOrStdout()
 			opts.Log = slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 			defer stop()
+			opts.Toggle = enterPressed(ctx)
 			return failed(demo.Run(ctx, opts))
 		},
 	}
 	c.Flags().DurationVar(&opts.For, "for", 0, "how long to run, such as 30s (default: until Ctrl-C)")
+	c.Flags().StringVarP(&opts.Path, "config", "c", "", "a configuration `file` to show instead of the built-in one")
+	c.Flags().BoolVar(&printConfig, "print-config", false, "print the built-in configuration, and do nothing else")
+	c.Flags().StringVar(&outage, "outage", "", "when the workers stop and for how long, such as `10s+15s`")
 	c.Flags().Uint64Var(&opts.Seed, "seed", 1, "seed of the load")
+	_ = c.MarkFlagFilename("config", "yaml", "yml")
 	return c
+}
+
+// parseOutage reads when the workers stop and for how long: 10s+15s.
+func parseOutage(text string) (at, lasts time.Duration, err error) {
+	if text == "" {
+		return 0, 0, nil
+	}
+	first, second, ok := strings.Cut(text, "+")
+	if ok {
+		var err1, err2 error
+		at, err1 = time.ParseDuration(first)
+		lasts, err2 = time.ParseDuration(second)
+		ok = err1 == nil && err2 == nil && at >= 0 && lasts > 0
+	}
+	if !ok {
+		return 0, 0, fmt.Errorf("--outage: %q does not say when and for how long; write it as 10s+15s", text)
+	}
+	return at, lasts, nil
+}
+
+// enterPressed gives something each time a line is typed on a terminal.
+func enterPressed(ctx context.Context) <-chan struct{} {
+	if info, err := os.Stdin.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return nil
+	}
+	pressed := make(chan struct{})
+	go func() {
+		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+			select {
+			case pressed <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return pressed
 }
 
 func validateCommand() *cobra.Command {

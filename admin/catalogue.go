@@ -41,8 +41,46 @@ const (
 	mReloads
 	mBuildInfo
 
+	// From here on by a [Source].
+	mConnectionsOpen
+	mConnectionsRefused
+	mQueueWait
+	mQueueMaxAge
+	mQueueAge
+	mQueueDepth
+	mQueueRate
+	mShareAdmitted
+	mShedTransitions
+	mSignalLost
+	mSignalLastSuccess
+	mSignalSamples
+	mPromisesMade
+	mPromisesKept
+	mReturners
+	mOriginPlaces
+	mOriginPlacesTaken
+	mRequestsWaiting
+	mKeyChecks
+	mKeysRunning
+	mKeysWaiting
+	mKeysInDoubt
+	mKeysTakenOver
+	mKeysNotStored
+	mKeyTombstones
+	mKeyCacheHits
+	mKeyCacheBytes
+	mStoreCalls
+	mStoreErrors
+	mStoreTime
+
 	metricCount
+
+	firstOfSources = mConnectionsOpen
 )
+
+// OfSources lists the metrics that are not counted here: those that other parts
+// emit through a [Source].
+func OfSources() []MetricInfo { return Catalogue()[firstOfSources:] }
 
 var catalogue = [metricCount]MetricInfo{
 	mRequestsReceived: {"sluice_requests_received_total", Counter, "", nil,
@@ -81,6 +119,66 @@ var catalogue = [metricCount]MetricInfo{
 		"Attempts to load the configuration, by what caused them and whether they succeeded (ok) or changed nothing (failed)."},
 	mBuildInfo: {"sluice_build_info", Gauge, "", []string{"version", "go_version"},
 		"Always 1, with the version of the gateway."},
+	mConnectionsOpen: {"sluice_connections_open", Gauge, "", nil,
+		"Client connections that are open."},
+	mConnectionsRefused: {"sluice_connections_refused_total", Counter, "", nil,
+		"Client connections refused because as many as allowed were open."},
+	mQueueWait: {"sluice_queue_wait_seconds", Gauge, "seconds", []string{"queue"},
+		"How long work admitted now is predicted to wait. Absent while that is not known."},
+	mQueueMaxAge: {"sluice_queue_max_useful_age_seconds", Gauge, "seconds", []string{"queue"},
+		"The objective: how long work may wait before it is no longer worth doing."},
+	mQueueAge: {"sluice_queue_age_seconds", Gauge, "seconds", []string{"queue", "signal"},
+		"Age of the queue's oldest waiting work, as last read. Absent while the source does not tell."},
+	mQueueDepth: {"sluice_queue_depth", Gauge, "", []string{"queue", "signal"},
+		"How much work waits, as last read. Absent while the source does not tell."},
+	mQueueRate: {"sluice_queue_completions_per_second", Gauge, "", []string{"queue", "signal"},
+		"Completions per second, as measured; 0 while not known."},
+	mShareAdmitted: {"sluice_share_admitted", Gauge, "", []string{"queue", "class"},
+		"Share of the class's newcomers that the queue has room for, from 0 to 1."},
+	mShedTransitions: {"sluice_shed_transitions_total", Counter, "", []string{"queue"},
+		"How often a class began or ceased to be refused."},
+	mSignalLost: {"sluice_signal_lost", Gauge, "", []string{"queue", "signal"},
+		"1 while no reading of the signal was believed for three periods, and its on_loss holds."},
+	mSignalLastSuccess: {"sluice_signal_last_success_timestamp_seconds", Gauge, "seconds", []string{"queue", "signal"},
+		"When the last reading that was believed arrived, in seconds since 1970."},
+	mSignalSamples: {"sluice_signal_samples_total", Counter, "", []string{"queue", "signal", "result"},
+		"Readings of the signal: sound and skewed ones were believed, all others say why not."},
+	mPromisesMade: {"sluice_promises_made_total", Counter, "", []string{"queue", "class"},
+		"Refusals that promised a time at which to come back."},
+	mPromisesKept: {"sluice_promises_kept_total", Counter, "", []string{"queue", "class"},
+		"Requests admitted that came back when they were told."},
+	mReturners: {"sluice_returners_total", Counter, "", []string{"queue", "class"},
+		"Requests that came back when they were told."},
+	mOriginPlaces: {"sluice_origin_places", Gauge, "", []string{"places"},
+		"How many requests may be at the origin at once: of all routes, or of the route with places of its own."},
+	mOriginPlacesTaken: {"sluice_origin_places_taken", Gauge, "", []string{"places"},
+		"How many of these places are taken."},
+	mRequestsWaiting: {"sluice_requests_waiting", Gauge, "", []string{"places", "class"},
+		"Requests that wait for a place at the origin."},
+	mKeyChecks: {"sluice_idempotency_checks_total", Counter, "", []string{"result"},
+		"Requests with an idempotency key, by what became of them: the values of Idempotency-Status, and store_unavailable."},
+	mKeysRunning: {"sluice_idempotency_running", Gauge, "", nil,
+		"Records that this gateway is asking about or executing the request of."},
+	mKeysWaiting: {"sluice_idempotency_waiting", Gauge, "", nil,
+		"Repetitions that wait for the first request to end."},
+	mKeysInDoubt: {"sluice_idempotency_in_doubt_total", Counter, "", []string{"cause"},
+		"Records put in doubt. outcome: the request's own gateway does not know what came of it; lapsed: that gateway has been silent for too long."},
+	mKeysTakenOver: {"sluice_idempotency_taken_over_total", Counter, "", nil,
+		"Records taken over from a gateway that has been silent for too long, under on_unknown: release."},
+	mKeysNotStored: {"sluice_idempotency_not_stored_total", Counter, "", nil,
+		"Answers that could not be stored, or not in time."},
+	mKeyTombstones: {"sluice_idempotency_tombstones_total", Counter, "", nil,
+		"Records kept without their body, because it was too large."},
+	mKeyCacheHits: {"sluice_idempotency_cache_hits_total", Counter, "", nil,
+		"Requests answered from memory alone."},
+	mKeyCacheBytes: {"sluice_idempotency_cache_bytes", Gauge, "bytes", nil,
+		"What the answers in memory hold."},
+	mStoreCalls: {"sluice_store_calls_total", Counter, "", []string{"op"},
+		"Operations of the store of idempotency records."},
+	mStoreErrors: {"sluice_store_errors_total", Counter, "", []string{"op"},
+		"Operations of the store that failed."},
+	mStoreTime: {"sluice_store_time_seconds_total", Counter, "seconds", []string{"op"},
+		"Time spent in operations of the store."},
 }
 
 // Catalogue returns the description of every metric, in documentation order.

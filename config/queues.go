@@ -124,17 +124,19 @@ type SQLSignal struct {
 	Timeout value.Duration `yaml:"timeout" default:"500ms" min:"10ms" max:"1m"`
 }
 
-// PrometheusSignal asks Prometheus. Each query must give exactly one series,
-// written as a selector, so that the time of its sample is known.
+// PrometheusSignal asks Prometheus. Each query must give exactly one number.
 type PrometheusSignal struct {
 	// The server, as http://host:port.
 	URL OriginURL `yaml:"url" required:"true" example:"http://127.0.0.1:9091"`
-	// Query for the oldest age, in seconds.
+	// Query for the oldest age, in seconds: exactly one series.
 	Age string `yaml:"age" max:"4096"`
 	// Query for the depth.
 	Depth string `yaml:"depth" max:"4096"`
 	// Query for a counter of completions.
 	Done string `yaml:"done" max:"4096" aka:"completed"`
+	// Query for the Unix time at which the figures were true. Absent: the time of
+	// the first query's sample, which has to be a plain selector then.
+	Timestamp string `yaml:"timestamp" max:"4096"`
 	// Bearer token.
 	Token value.Secret `yaml:"token"`
 }

@@ -1,10 +1,12 @@
 // Package demo shows Sluice at work in one process: an origin simulator with a
-// queue and workers, the gateway in front of it, and a modest load from a few
-// tenants, one of which asks for more than its limit.
+// queue and workers, the gateway in front of it, and a load that is a little
+// more than the workers can do, from tenants of which one asks for more than
+// its limit.
 package demo
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -21,12 +23,22 @@ import (
 	"sluice/gateway"
 )
 
+// Policy is the configuration of the demo, as its user sees and edits it.
+//
+//go:embed demo.yaml
+var Policy []byte
+
 // Options of a demo.
 type Options struct {
-	// Config is the policy to show, with the origin's address ignored.
-	Config *config.Config
+	// Path of a configuration to show instead of Policy; watched for changes.
+	Path string
 	// For is how long to run; 0 until the context ends.
 	For time.Duration
+	// OutageAt is when the workers stop, and OutageFor for how long; 0: never.
+	OutageAt, OutageFor time.Duration
+	// Toggle stops the workers, or lets them go on, each time it gives
+	// something. Nil never does.
+	Toggle <-chan struct{}
 	// Seed of the load and the simulator.
 	Seed    uint64
 	Version string
@@ -34,13 +46,26 @@ type Options struct {
 	Log     *slog.Logger // problems
 }
 
-// What the demo simulates. Orders and campaigns together come faster than the
-// workers can do them, so the queue ages.
+// What the demo simulates.
 const (
 	workRate    = 220 // a second, all workers together
 	workers     = 10
 	offeredRate = 300 // requests a second
 )
+
+// load returns the configuration to show, with the origin's address in it.
+func (o *Options) load(originURL string) (*config.Config, error) {
+	loader := config.Loader{LookupEnv: func(name string) (string, bool) {
+		if name == "SLUICE_DEMO_ORIGIN" {
+			return originURL, true
+		}
+		return os.LookupEnv(name)
+	}}
+	if o.Path != "" {
+		return loader.Load(o.Path)
+	}
+	return loader.Parse("demo.yaml (built in)", Policy)
+}
 
 // Run runs the demo and reports whether its totals add up: offered = admitted +
 // refused + failed, and admitted = what the origin recorded.
@@ -51,13 +76,20 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	defer o.Close()
 
-	cfg := opts.Config
-	cfg.Origin.URLs = []config.OriginURL{config.OriginURL(o.URL())}
-	cfg.Shutdown.Drain = 0
-	cfg.Listen = freeAddress(cfg.Listen)
-	cfg.Admin.Listen = freeAddress(cfg.Admin.Listen)
+	first, err := opts.load(o.URL())
+	if err != nil {
+		return err
+	}
+	listen, admin := freeAddress(first.Listen), freeAddress(first.Admin.Listen)
 	g, err := gateway.New(gateway.Options{
-		Load: func() (*config.Config, error) { return cfg, nil }, Version: opts.Version, Log: opts.Log,
+		Load: func() (*config.Config, error) {
+			cfg, err := opts.load(o.URL())
+			if err != nil {
+				return nil, err
+			}
+			return cfg.WithListen(listen, admin)
+		},
+		Path: opts.Path, Version: opts.Version, Log: opts.Log,
 	})
 	if err != nil {
 		return err
@@ -66,10 +98,14 @@ func Run(ctx context.Context, opts Options) error {
 	stopped := make(chan error, 1)
 	go func() { stopped <- g.Run(running) }()
 
-	fmt.Fprintf(opts.Out, "origin   %s  (simulated: %d workers do %d a second)\n", o.URL(), workers, workRate)
-	fmt.Fprintf(opts.Out, "gateway  http://%s\n", g.Addr())
-	fmt.Fprintf(opts.Out, "admin    http://%s/status  /metrics\n", g.AdminAddr())
-	fmt.Fprintf(opts.Out, "load     %d a second, seed %d\n\n", offeredRate, opts.Seed)
+	fmt.Fprintf(opts.Out, "origin     %s  (simulated: %d workers do %d a second)\n", o.URL(), workers, workRate)
+	fmt.Fprintf(opts.Out, "gateway    http://%s\n", g.Addr())
+	fmt.Fprintf(opts.Out, "dashboard  http://%s/\n", g.AdminAddr())
+	fmt.Fprintf(opts.Out, "load       %d a second, seed %d\n", offeredRate, opts.Seed)
+	if opts.Toggle != nil {
+		fmt.Fprintf(opts.Out, "press Enter to stop the workers, and again to let them go on\n")
+	}
+	fmt.Fprintln(opts.Out)
 
 	gen, err := load.New(loadOptions("http://"+g.Addr(), opts.Seed))
 	if err == nil {
@@ -79,7 +115,7 @@ func Run(ctx context.Context, opts Options) error {
 			loading, cancel = context.WithTimeout(ctx, opts.For)
 			defer cancel()
 		}
-		err = show(loading, opts.Out, gen, o)
+		err = show(loading, &opts, gen, o)
 	}
 	stop()
 	if err := errors.Join(err, <-stopped); err != nil {
@@ -90,16 +126,18 @@ func Run(ctx context.Context, opts Options) error {
 
 // freeAddress keeps an address that is free, and otherwise lets the system pick
 // a port.
-func freeAddress(addr config.Address) config.Address {
+func freeAddress(addr config.Address) string {
 	ln, err := net.Listen("tcp", string(addr))
 	if err != nil {
 		host, _, _ := net.SplitHostPort(string(addr))
-		return config.Address(net.JoinHostPort(host, "0"))
+		return net.JoinHostPort(host, "0")
 	}
 	ln.Close()
-	return addr
+	return string(addr)
 }
 
+// The load's classes are called as in the policy, so that what the table shows
+// of one can be found there.
 func loadOptions(target string, seed uint64) load.Options {
 	return load.Options{
 		Target: target,
@@ -107,44 +145,90 @@ func loadOptions(target string, seed uint64) load.Options {
 		Stages: []load.Stage{{Name: "demo", From: offeredRate, To: offeredRate}},
 		Classes: []load.Class{
 			{
-				Name: "orders", Share: 4, Path: "/v1/orders", Body: 300, OnRefusal: load.Obey,
+				Name: "critical", Share: 2, Path: "/v1/orders", Body: 300, OnRefusal: load.Obey,
 				Tenants: load.Tenants{Count: 4, Prefix: "shop-", Skew: 1},
 			},
 			{
-				Name: "orders of one heavy tenant", Share: 6, Path: "/v1/orders", Body: 300,
-				Tenants: load.Tenants{Count: 1, Prefix: "hungry-"},
+				Name: "standard", Share: 6, Path: "/v1/invoices", Body: 300, OnRefusal: load.Obey, MaxAttempts: 2,
+				Tenants: load.Tenants{Count: 4, Prefix: "shop-", Skew: 1, Heavy: "hungry", HeavyShare: 0.7},
 			},
 			{
-				Name: "campaigns", Share: 1, Path: "/v1/campaigns/spring/send", Body: 1000, OnRefusal: load.Obey,
+				Name: "bulk", Share: 2, Path: "/v1/campaigns/spring/send", Body: 1000, OnRefusal: load.Obey,
 				Tenants: load.Tenants{Count: 3, Prefix: "shop-"},
 			},
 		},
 	}
 }
 
-// show prints a line a second while the load runs.
-func show(ctx context.Context, out io.Writer, gen *load.Generator, o *origin.Origin) error {
+// show prints a line a second while the load runs, and stops the workers when it
+// is time to.
+func show(ctx context.Context, opts *Options, gen *load.Generator, o *origin.Origin) error {
 	done := make(chan error, 1)
 	go func() { done <- gen.Run(ctx) }()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	fmt.Fprintf(out, "%6s %9s %9s %9s  %-32s %10s %8s\n", "time", "offered", "admitted", "refused", "by reason", "queue age", "p99")
+	var outage, recovery <-chan time.Time
+	if opts.OutageFor > 0 {
+		outage = time.After(opts.OutageAt)
+		recovery = time.After(opts.OutageAt + opts.OutageFor)
+	}
+	fmt.Fprintf(opts.Out, "%6s %9s %9s %9s  %-26s %9s %8s  %s\n", "time", "offered", "admitted", "refused", "admitted of each class", "queue age", "p99", "refused for")
 	was := gen.Live()
+	pause := func(stop bool) {
+		if stop == o.Signal().Paused {
+			return
+		}
+		if stop {
+			o.Pause()
+			fmt.Fprintln(opts.Out, "       --- the workers stop ---")
+		} else {
+			o.Resume()
+			fmt.Fprintln(opts.Out, "       --- the workers go on ---")
+		}
+	}
 	for {
 		select {
 		case err := <-done:
 			return err
+		case <-outage:
+			pause(true)
+			continue
+		case <-recovery:
+			pause(false)
+			continue
+		case <-opts.Toggle:
+			pause(!o.Signal().Paused)
+			continue
 		case <-tick.C:
 		}
 		now := gen.Live()
-		fmt.Fprintf(out, "%5.0fs %7d/s %7d/s %7d/s  %-32s %10s %8s\n",
+		fmt.Fprintf(opts.Out, "%5.0fs %7d/s %7d/s %7d/s  %-26s %9s %8s  %s\n",
 			now.Elapsed.Seconds(), now.Offered-was.Offered,
 			now.Ended(load.Admitted)-was.Ended(load.Admitted),
 			now.Ended(load.Refused)-was.Ended(load.Refused),
-			reasons(now.Reasons(), was.Reasons()),
-			o.Signal().OldestAge.Round(100*time.Millisecond), p99(&now))
+			shares(&now, &was), o.Signal().OldestAge.Round(100*time.Millisecond), p99(&now),
+			reasons(now.Reasons(), was.Reasons()))
 		was = now
 	}
+}
+
+// shares writes which part of each class's requests was admitted since before.
+func shares(now, before *load.Live) string {
+	parts := make([]string, len(now.Classes))
+	for i := range now.Classes {
+		c, was := &now.Classes[i], &load.LiveClass{}
+		if i < len(before.Classes) {
+			was = &before.Classes[i]
+		}
+		admitted := c.Endings[load.Admitted] - was.Endings[load.Admitted]
+		ended := admitted + c.Endings[load.Refused] - was.Endings[load.Refused]
+		parts[i] = "   –"
+		if ended > 0 {
+			parts[i] = fmt.Sprintf("%3d%%", 100*admitted/ended)
+		}
+		parts[i] = c.Name[:4] + parts[i]
+	}
+	return strings.Join(parts, " ")
 }
 
 // reasons writes what was added to the counts since before.
@@ -190,7 +274,6 @@ func total(out io.Writer, gen *load.Generator, o *origin.Origin) error {
 	}
 	fmt.Fprintf(out, "\nadmitted %d, the origin recorded %d\n", admitted, recorded)
 	if l.Offered != admitted+refused+failed || admitted != recorded {
-		fmt.Fprintln(os.Stderr, errTotals)
 		return errTotals
 	}
 	return nil

@@ -57,6 +57,7 @@ type Gateway struct {
 	file     *admin.LogFile // of the decision log; nil where it is none
 	buckets  *ratelimit.Gate
 	store    *store
+	places   places
 	certs    *certificates // nil without TLS
 
 	draining atomic.Bool
@@ -121,10 +122,9 @@ func New(opts Options) (*Gateway, error) {
 	if g.listener, err = net.Listen("tcp", string(cfg.Listen)); err != nil {
 		return nil, listenError("listen", string(cfg.Listen), err)
 	}
-	sections := []admin.Section{{Name: "connections", Value: g.connections}}
 	g.admin, err = admin.NewServer(admin.Options{
-		Listen: string(cfg.Admin.Listen), Pprof: cfg.Admin.Pprof,
-		Gateway: g, Metrics: g.metrics, Live: g.live, Records: records{g}, Sections: sections, Logger: g.log,
+		Listen: string(cfg.Admin.Listen), Pprof: cfg.Admin.Pprof, Token: cfg.Admin.Token.Reveal(), Hosts: cfg.Admin.Hosts,
+		Gateway: g, Metrics: g.metrics, Live: g.live, Records: records{g}, Sections: g.sections(), Logger: g.log,
 	})
 	if err == nil {
 		err = g.admin.Start()
@@ -159,7 +159,8 @@ func (g *Gateway) observe(cfg *config.Config) error {
 		g.records = admin.NewDecisionLog(w, admin.LogOptions{PerSecond: cfg.DecisionLog.RefusalsPerSecond, Logger: g.log})
 	}
 	g.metrics = admin.NewMetrics(admin.MetricsOptions{Version: g.opts.Version, TopTenants: cfg.Metrics.Tenants, Log: g.records})
-	g.live = admin.NewLive(g.metrics, admin.LiveOptions{})
+	g.metrics.AddSource(g.measure)
+	g.live = admin.NewLive(g.metrics, admin.LiveOptions{Sections: g.sections()})
 	g.observer = observers{admin.Fanout{g.metrics, g.live}, g.metrics}
 	if g.records != nil {
 		g.observer.Fanout = append(g.observer.Fanout, g.records)
@@ -206,6 +207,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	watching, stopWatching := context.WithCancel(ctx)
 	var background sync.WaitGroup
 	background.Go(func() { g.watch(watching) })
+	g.current.Load().queues.start()
 	background.Go(func() { g.checkHealth(watching) })
 	background.Go(func() { g.store.check(watching, g) })
 	defer background.Wait()
@@ -230,6 +232,7 @@ func (g *Gateway) stop(served <-chan error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(cfg.Shutdown.Timeout))
 	defer cancel()
 	err := g.server.Shutdown(ctx)
+	g.current.Load().queues.stop()
 	if err == nil {
 		err = <-served
 	}

@@ -27,6 +27,8 @@ type prepared struct {
 	limits  proxy.Limits
 	buckets ratelimit.Options
 	keys    *keys // nil: no route looks at keys
+	queues  *queues
+	places  map[string]priority.SlotOptions
 	names   *admin.Policy
 	tls     *serverTLS // nil without TLS
 }
@@ -56,6 +58,12 @@ func prepare(cfg *config.Config, was *prepared) (*prepared, error) {
 	if p.keys, err = keysOf(cfg); err != nil {
 		return nil, err
 	}
+	p.places = slotOptions(cfg)
+	for id, o := range p.places {
+		if _, err := priority.NewSlots(o); err != nil {
+			return nil, fmt.Errorf("max_in_flight %s: %w", id, err)
+		}
+	}
 	var origin *proxy.Origin
 	if was != nil && reflect.DeepEqual(cfg.Origin, was.cfg.Origin) && cfg.Origin.TLS == nil {
 		origin = was.policy.Origin
@@ -66,6 +74,14 @@ func prepare(cfg *config.Config, was *prepared) (*prepared, error) {
 		if p.tls, err = loadTLS(cfg.TLS); err != nil {
 			return nil, err
 		}
+	}
+
+	var learned *queues
+	if was != nil {
+		learned = was.queues
+	}
+	if p.queues, err = queuesOf(cfg, learned, classes, time.Now()); err != nil {
+		return nil, err
 	}
 
 	p.names = &admin.Policy{Hash: cfg.Source.Hash, Routes: routes, Classes: classes}
@@ -81,6 +97,7 @@ func prepare(cfg *config.Config, was *prepared) (*prepared, error) {
 		TrustedProxies: prefixes(cfg.TrustedProxies),
 		XForwarded:     cfg.Forwarding.XForwarded,
 		Forwarded:      cfg.Forwarding.Forwarded,
+		DeadlineHeader: string(cfg.Origin.DeadlineHeader),
 		RateLimit:      cfg.RateLimitHeaders != config.RateLimitOff,
 	}
 	for i := range cfg.Routes {
@@ -92,7 +109,15 @@ func prepare(cfg *config.Config, was *prepared) (*prepared, error) {
 // attach puts the gates in place, in the order in which requests meet them:
 // those that outlive policies, and so are not made with one.
 func (p *prepared) attach(g *Gateway) {
-	p.policy.Controller.Gates = []admission.Gate{g.buckets}
+	gates := []admission.Gate{g.buckets}
+	if len(p.cfg.Queues) > 0 {
+		gates = append(gates, p.queues.gate)
+	}
+	if places := g.places.gate(p.places, p.names.Routes); places != nil {
+		gates = append(gates, places)
+	}
+	p.policy.Controller.Gates = gates
+	p.policy.Signals = p.queues.listeners(g.log)
 	if p.keys != nil {
 		p.keys.gate = g.store.gate
 		p.policy.Controller.Keys = p.keys
@@ -141,6 +166,9 @@ func routesOf(cfg *config.Config, classes []string) ([]*admission.Route, []prior
 	for i, r := range cfg.Routes {
 		route := &admission.Route{
 			ID: string(r.ID), Index: i, Class: classOf(classes, r.Class), Mode: modeOf(r.Mode), Cost: r.Cost,
+		}
+		if r.Queue != "" {
+			route.Queue, route.QueueAt = string(r.Queue), slices.Index(queueNames(cfg), string(r.Queue))
 		}
 		if r.CostHeader != nil {
 			route.CostBy, route.CostCap = string(r.CostHeader.Name), r.CostHeader.Max

@@ -80,6 +80,8 @@ func (g *Gateway) Reload(_ context.Context, trigger string) (admin.ReloadReport,
 	g.observer.SetPolicy(p.names)
 	g.current.Store(&running{prepared: p, loaded: now, pending: report.RestartPending})
 	g.server.SetPolicy(p.policy)
+	was.queues.stop()
+	p.queues.start()
 	if p.policy.Origin != was.policy.Origin {
 		was.policy.Origin.Close()
 	}

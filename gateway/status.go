@@ -3,6 +3,7 @@ package gateway
 import (
 	"errors"
 	"strings"
+	"time"
 
 	"sluice/admin"
 )
@@ -13,6 +14,9 @@ var _ admin.Gateway = (*Gateway)(nil)
 func (g *Gateway) Ready() error {
 	if g.draining.Load() {
 		return errors.New("draining: the gateway is about to stop")
+	}
+	if !g.current.Load().queues.gate.Ready(time.Now()) {
+		return errors.New("starting: the signals of the queues have not all been read yet")
 	}
 	return nil
 }
@@ -35,9 +39,4 @@ func (g *Gateway) Status() admin.GatewayStatus {
 		})
 	}
 	return s
-}
-
-// connections is what the status says of client connections.
-func (g *Gateway) connections() any {
-	return map[string]int64{"open": int64(g.server.Connections()), "turned_away": g.server.TurnedAway()}
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"net/netip"
+	"strconv"
+	"time"
 
 	"sluice/admission/tenant"
 )
@@ -24,6 +26,27 @@ func (x *exchange) facts() {
 	r.Client = x.client()
 	r.ClientCert = x.c.cert
 	r.ID = x.requestID()
+	if name := x.policy.DeadlineHeader; name != "" {
+		if wait, ok := parseWait(h.Get(name)); ok {
+			r.Deadline = r.Received.Add(wait)
+		}
+	}
+}
+
+// parseWait reads how long a client waits: seconds such as 2.5, or a time such
+// as 800ms. Anything else says nothing.
+func parseWait(value string, count int) (time.Duration, bool) {
+	if count != 1 || len(value) == 0 || len(value) > 32 {
+		return 0, false
+	}
+	if seconds, err := strconv.ParseFloat(value, 64); err == nil {
+		if !(seconds > 0 && seconds < 1e6) {
+			return 0, false
+		}
+		return time.Duration(seconds * float64(time.Second)), true
+	}
+	d, err := time.ParseDuration(value)
+	return d, err == nil && d > 0
 }
 
 // trusted reports whether the peer may speak for others: it is one of the

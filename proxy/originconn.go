@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -27,7 +26,7 @@ type originConn struct {
 	born time.Time
 	used bool
 
-	plain net.Conn // the TCP connection below, where Conn is a TLS session
+	below *records // what Conn, a TLS session, runs over; nil on plain TCP
 	step  step
 	more  bool // more is to be written after x.out
 	x     *exchange
@@ -49,11 +48,6 @@ var errStale = errors.New("the connection was closed or not clean")
 func (oc *originConn) init(nc net.Conn) {
 	oc.socket.init(nc)
 	oc.readFn = oc.ready
-}
-
-// secure puts a TLS session on top.
-func (oc *originConn) secure(session *tls.Conn) {
-	oc.plain, oc.Conn, oc.raw = oc.Conn, session, nil
 }
 
 // ready is the callback of raw reads: of the round trip where oc.x is set, of
@@ -92,12 +86,18 @@ func (oc *originConn) send(x *exchange, deadline time.Time, stream, more bool) (
 	if soon := time.Now().Add(watchAfter); stream && soon.Before(deadline) {
 		until = soon
 	}
+	if oc.below != nil && oc.used && !oc.below.atRest(oc.Conn) {
+		return 0, errStale
+	}
 	if err := oc.Conn.SetReadDeadline(until); err != nil {
 		return 0, errStale
 	}
 	x.answer.room(bufferSize / 2)
-	if oc.raw == nil {
-		return oc.sendSecure(x, deadline)
+	if oc.below != nil {
+		// Whether the session put anything on the wire cannot be told from its
+		// error, so a failure counts as sent.
+		_, err = oc.writeBy(x.out, deadline)
+		return len(x.out), err
 	}
 	oc.x, oc.step, oc.sent, oc.err = x, stepProve, 0, nil
 	oc.more = more
@@ -117,38 +117,12 @@ func (oc *originConn) send(x *exchange, deadline time.Time, stream, more bool) (
 	return oc.sent, err
 }
 
-// sendSecure is send for TLS, where the proof takes a look below the session.
-func (oc *originConn) sendSecure(x *exchange, deadline time.Time) (sent int, err error) {
-	if oc.used && !quiet(oc.plain) {
-		return 0, errStale
-	}
-	// Whether the session put anything on the wire cannot be told from its
-	// error, so a failure counts as sent.
-	_, err = oc.writeBy(x.out, deadline)
-	return len(x.out), err
-}
-
 // writeBy writes all of p, waiting no longer than to the deadline.
 func (oc *originConn) writeBy(p []byte, deadline time.Time) (int, error) {
 	if err := oc.Conn.SetWriteDeadline(deadline); err != nil {
 		return 0, err
 	}
 	return oc.Conn.Write(p)
-}
-
-// quiet reports whether a connection is open and has nothing to read, without
-// taking anything from it.
-func quiet(c net.Conn) bool {
-	raw, err := c.(*net.TCPConn).SyscallConn()
-	if err != nil {
-		return false
-	}
-	clean := false
-	err = raw.Read(func(fd uintptr) bool {
-		clean = nothingToRead(fd)
-		return true
-	})
-	return err == nil && clean
 }
 
 // fill reads more of the answer.
@@ -196,6 +170,7 @@ func (oc *originConn) exchange(x *exchange, rp *RoutePolicy, deadline time.Time)
 		return w.broken(err), false
 	}
 	x.event.OriginAnswered = x.since()
+	x.takeSignals()
 
 	a := &x.answer
 	switch {

@@ -18,9 +18,19 @@ type Policy struct {
 	Classes   []string      // names, most important first
 
 	TrustedProxies []netip.Prefix
-	XForwarded     bool // set X-Forwarded-For, -Proto and -Host
-	Forwarded      bool // set Forwarded (RFC 7239)
+	XForwarded     bool   // set X-Forwarded-For, -Proto and -Host
+	Forwarded      bool   // set Forwarded (RFC 7239)
+	DeadlineHeader string // in which clients say how long they wait; "" none
+	Signals        []SignalField
 	RateLimit      bool // tell clients the state of their limit
+}
+
+// SignalField is a field of the origin's answers that tells of a queue. It is
+// handed over, and does not reach clients. Offer must be quick, and safe for
+// concurrent use; the value is only valid during the call.
+type SignalField struct {
+	Name  string
+	Offer func(value string)
 }
 
 // RoutePolicy is what the proxy does with the requests of one route.

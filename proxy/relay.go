@@ -39,6 +39,19 @@ const (
 	framedByLength                // by the length of what was buffered
 )
 
+// takeSignals hands over the fields that tell of queues. They end here.
+func (x *exchange) takeSignals() {
+	for i := range x.policy.Signals {
+		s, a := &x.policy.Signals[i], &x.answer
+		for j := range a.fields {
+			if f := &a.fields[j]; equalFold(a.in[f.line:f.nameEnd], s.Name) {
+				f.kind = kindHop
+				s.Offer(str(a.in[f.value:f.valueEnd]))
+			}
+		}
+	}
+}
+
 // appendAnswer appends the head of the final answer as the client gets it.
 func (x *exchange) appendAnswer(b []byte, f framing) []byte {
 	a := &x.answer
