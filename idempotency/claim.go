@@ -60,7 +60,7 @@ func (p *patience) left() time.Duration {
 
 // lead asks the store on behalf of k and of all who follow.
 func (g *Gate) lead(ctx context.Context, k *Keyed, fl *flight, p *patience) (f Finding) {
-	found, err := Reading{}, errPanicked
+	found, err := place{}, errPanicked
 	defer func() {
 		if f.Claim != nil {
 			f.Claim.flight = fl
@@ -85,25 +85,24 @@ const maxTries = 16
 
 // ask claims k in the store until something is decided: it won, something
 // stands in the way (which is also returned as found), or the store failed.
-func (g *Gate) ask(ctx context.Context, k *Keyed, p *patience) (f Finding, found Reading, err error) {
+func (g *Gate) ask(ctx context.Context, k *Keyed, p *patience) (f Finding, found place, err error) {
 	c := g.newClaim(k)
 	for tries := 0; tries < maxTries && ctx.Err() == nil; tries++ {
-		at, err := g.try(ctx, k, c)
+		found, err = g.try(ctx, k, c)
 		if err == nil {
-			at, err = g.waitOut(ctx, k, c, at, p)
+			found, err = g.waitOut(ctx, k, c, found, p)
 		}
 		if err != nil {
-			return g.unchecked(k, c, err), Reading{}, err
+			return g.unchecked(k, c, err), place{}, err
 		}
-		found = at.reading
-		switch meet(found.Record, found.Left, k.fingerprint, c.record.Owner) {
+		switch r := found.Record; meet(r, found.Left, k.fingerprint, c.record.Owner) {
 		case mine:
-			c.id, c.name, c.record = k.ids[at.name], g.names.spell(k.ids[at.name]), *found.Record
-			return Finding{Verdict: admission.Admit, Status: StatusFresh, Claim: c}, Reading{}, nil
+			c.id, c.name, c.record = k.ids[found.name], g.names.spell(k.ids[found.name]), *r
+			return Finding{Verdict: admission.Admit, Status: StatusFresh, Claim: c}, place{}, nil
 		case vacant, lapsed: // what stood in the way went away
 		default:
-			g.cache.add(k.ids[at.name], found.Record, found.Left, time.Now())
-			f, _ = g.tell(k, at.name, found)
+			g.cache.add(k.ids[found.name], r, found.Left, time.Now())
+			f, _ = g.tell(k, found.name, found.Reading)
 			return f, found, nil
 		}
 	}
@@ -114,9 +113,9 @@ func (g *Gate) ask(ctx context.Context, k *Keyed, p *patience) (f Finding, found
 // any more or patience ends.
 func (g *Gate) waitOut(ctx context.Context, k *Keyed, c *Claim, at place, p *patience) (place, error) {
 	pause := g.options.PollFrom
-	for meet(at.reading.Record, at.reading.Left, k.fingerprint, c.record.Owner) == running && g.pause(ctx, p, &pause) {
+	for meet(at.Record, at.Left, k.fingerprint, c.record.Owner) == running && g.pause(ctx, p, &pause) {
 		var err error
-		if at, err = g.look(ctx, k, at.name, c, at.reading); err != nil {
+		if at, err = g.look(ctx, k, c, at); err != nil {
 			return place{}, err
 		}
 	}
@@ -143,16 +142,19 @@ func (g *Gate) newClaim(k *Keyed) *Claim {
 	}
 }
 
-// place is what was found, and under which of the names.
+// place is what was found, under which of the names, and when the store was
+// asked for it.
 type place struct {
-	name    int
-	reading Reading
+	Reading
+	name  int
+	asked time.Time
 }
 
 // try makes one attempt at claiming c, and returns what is then there: c's own
 // record, somebody else's, or none if it vanished meanwhile.
 func (g *Gate) try(ctx context.Context, k *Keyed, c *Claim) (place, error) {
-	c.until = time.Now().Add(c.record.Lease)
+	asked := time.Now()
+	c.until = asked.Add(c.record.Lease)
 	found, err := g.storeClaim(ctx, c)
 	switch {
 	case err != nil:
@@ -162,37 +164,40 @@ func (g *Gate) try(ctx context.Context, k *Keyed, c *Claim) (place, error) {
 	case found.Record.Owner.same(c.record.Owner):
 		g.stats.recovered.Add(1)
 	default:
-		return g.look(ctx, k, 0, c, *found)
+		return g.look(ctx, k, c, place{*found, 0, asked})
 	}
+	own := place{*found, 0, asked}
 	if k.names == 1 {
-		return place{0, *found}, nil
+		return own, nil
 	}
 	// While the secret is being changed, another gateway may claim under the
 	// other name. Each claims first and looks afterwards, so that at least one
 	// of two sees the other, and yields.
+	asked = time.Now()
 	other, err := g.storeRead(ctx, g.names.spell(k.ids[1]))
 	if err != nil {
 		return place{}, err
 	}
 	if other.Record == nil {
-		return place{0, *found}, nil
+		return own, nil
 	}
 	g.withdraw(c.name, c.record.Owner)
 	c.record.Owner = newOwner(1) // the withdrawal may still be under way
-	return g.look(ctx, k, 1, c, other)
+	return g.look(ctx, k, c, place{other, 1, asked})
 }
 
 // look finds out more about a record in c's way: whether its lease is over, and
 // what then becomes of it, is for the store to say.
-func (g *Gate) look(ctx context.Context, k *Keyed, name int, c *Claim, r Reading) (place, error) {
-	if r.Record.State != InFlight || r.Record.Fingerprint != k.fingerprint {
-		return place{name, r}, nil
+func (g *Gate) look(ctx context.Context, k *Keyed, c *Claim, at place) (place, error) {
+	if at.Record.State != InFlight || at.Record.Fingerprint != k.fingerprint {
+		return at, nil
 	}
 	mine := c.record
-	mine.Credential = k.tags[name]
-	next := successor(r.Record, mine)
-	c.until = time.Now().Add(c.record.Lease)
-	now, err := g.storeLapse(ctx, g.names.spell(k.ids[name]), r.Record.Owner, next)
+	mine.Credential = k.tags[at.name]
+	next := successor(at.Record, mine)
+	asked := time.Now()
+	c.until = asked.Add(c.record.Lease)
+	now, err := g.storeLapse(ctx, g.names.spell(k.ids[at.name]), at.Record.Owner, next)
 	if err == nil && now.Record != nil && now.Record.State == next.State && now.Record.Owner.same(next.Owner) {
 		if next.State == InDoubt {
 			g.stats.lapsed.Add(1)
@@ -200,7 +205,7 @@ func (g *Gate) look(ctx context.Context, k *Keyed, name int, c *Claim, r Reading
 			g.stats.takenOver.Add(1)
 		}
 	}
-	return place{name, now}, err
+	return place{now, at.name, asked}, err
 }
 
 // pause waits before the next look at a request that runs on another gateway.
@@ -226,6 +231,7 @@ func (g *Gate) pause(ctx context.Context, p *patience, pause *time.Duration) boo
 // follow waits for the leader fl. It is not decided when k has to ask for
 // itself after all.
 func (g *Gate) follow(ctx context.Context, k *Keyed, fl *flight, p *patience) (f Finding, decided bool) {
+	joined := time.Now()
 	if !fl.follow(g.options.MaxWaitersPerKey) {
 		g.stats.waitersUp.Add(1)
 		return inProgress(), true
@@ -248,8 +254,10 @@ func (g *Gate) follow(ctx context.Context, k *Keyed, fl *flight, p *patience) (f
 			return storeUnavailable(), true
 		}
 		return Finding{}, false
+	case fl.won == nil && joined.After(fl.found.asked):
+		return Finding{}, false // what the leader saw may be over since before k came
 	case fl.won == nil:
-		return g.heed(k, fl.found, p)
+		return g.heed(k, fl.found.name, fl.found.Reading, p)
 	case fl.won.record.Fingerprint != k.fingerprint:
 		return Finding{Reason: admission.KeyReused, Status: StatusReused}, true
 	}
@@ -257,7 +265,7 @@ func (g *Gate) follow(ctx context.Context, k *Keyed, fl *flight, p *patience) (f
 	defer timer.Stop()
 	select {
 	case <-fl.ended:
-		return g.heed(k, Reading{fl.result, k.policy.Retention}, p)
+		return g.heed(k, 0, Reading{fl.result, k.policy.Retention}, p)
 	case <-timer.C:
 	case <-ctx.Done():
 	}
@@ -265,7 +273,7 @@ func (g *Gate) follow(ctx context.Context, k *Keyed, fl *flight, p *patience) (f
 }
 
 // heed judges what a leader found or left behind.
-func (g *Gate) heed(k *Keyed, r Reading, p *patience) (Finding, bool) {
+func (g *Gate) heed(k *Keyed, name int, r Reading, p *patience) (Finding, bool) {
 	switch meet(r.Record, r.Left, k.fingerprint, Owner{}) {
 	case vacant, lapsed:
 		return Finding{}, false
@@ -274,7 +282,7 @@ func (g *Gate) heed(k *Keyed, r Reading, p *patience) (Finding, bool) {
 			return Finding{}, false
 		}
 	}
-	return g.tell(k, 0, r)
+	return g.tell(k, name, r)
 }
 
 // unchecked decides about a request whose key could not be claimed because of

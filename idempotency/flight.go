@@ -28,8 +28,8 @@ type flight struct {
 
 	// Set before asked is closed.
 	won   *Claim
-	found Reading // what stands in the way, if not won
-	err   error   // of the store, if it could not be asked
+	found place // what stands in the way, if not won
+	err   error // of the store, if it could not be asked
 
 	// Set before ended is closed.
 	result *Record // how the record was settled; nil if it was freed or is not known to be stored
@@ -82,7 +82,7 @@ func (fs *flights) landed(f *flight) {
 }
 
 // finishAsking tells followers that the leader did not win.
-func (fs *flights) finishAsking(f *flight, found Reading, err error) {
+func (fs *flights) finishAsking(f *flight, found place, err error) {
 	f.found, f.err = found, err
 	fs.landed(f)
 	close(f.asked)

@@ -22,7 +22,7 @@ type RedisOptions struct {
 	// Sentinels are the addresses of those who watch over Master.
 	Sentinels                        []string
 	Master                           string
-	SentinelUsername, SentinelPasswd string
+	SentinelUsername, SentinelPassword string
 
 	// Nodes are addresses of a cluster; the others are found from them.
 	Nodes []string
@@ -99,7 +99,7 @@ func (o *RedisOptions) universal() (*redis.UniversalOptions, error) {
 			return nil, errors.New("idempotency: redis: sentinels need master, the name they watch it under")
 		}
 		u.Addrs, u.MasterName = o.Sentinels, o.Master
-		u.SentinelUsername, u.SentinelPassword = o.SentinelUsername, o.SentinelPasswd
+		u.SentinelUsername, u.SentinelPassword = o.SentinelUsername, o.SentinelPassword
 	case len(o.Nodes) > 0:
 		if o.Database != 0 {
 			return nil, errors.New("idempotency: redis: a cluster has no database but 0")

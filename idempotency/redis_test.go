@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -87,6 +88,41 @@ func TestRedisFallsSilent(t *testing.T) {
 		}
 		return f.Claim != nil
 	})
+}
+
+func TestCallersThatGiveUpHoldUpNobody(t *testing.T) {
+	server := testredis.Start(t)
+	s, proxy := behindProxy(t, server, 2*time.Second)
+	g := newGate(t, s, uncached)
+	for round := range 5 {
+		proxy.BlackHole(true)
+		var wg sync.WaitGroup
+		for i := range 50 { // many more than there are lanes
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(1+i%20)*time.Millisecond)
+				defer cancel()
+				start := time.Now()
+				g.Claim(ctx, prepare(g, fmt.Sprint("gives up ", round, " ", i), "body", holdPolicy()))
+				if took := time.Since(start); took > 10*time.Second {
+					t.Errorf("a caller with a deadline of milliseconds took %v", took)
+				}
+			})
+		}
+		wg.Wait()
+		proxy.Heal()
+		for i := range 20 {
+			wg.Go(func() {
+				eventually(t, "a later caller is served", func() bool {
+					f := g.Claim(context.Background(), prepare(g, fmt.Sprint("later ", round, " ", i), "body", holdPolicy()))
+					if f.Claim != nil {
+						g.Release(f.Claim)
+					}
+					return f.Claim != nil
+				})
+			})
+		}
+		wg.Wait()
+	}
 }
 
 func TestRedisIsCutOffAndComesBack(t *testing.T) {
