@@ -182,8 +182,11 @@ func (o *Origin) Close() error {
 		close(o.stop)
 		o.ticker.Wait()
 		o.queue.advance(time.Now())
-		if o.closed == nil {
-			o.closed = <-o.served
+		// A server that has not got round to serving does not know its listener
+		// yet, and so has not closed it.
+		_ = o.listener.Close()
+		if err := <-o.served; o.closed == nil && !errors.Is(err, net.ErrClosed) {
+			o.closed = err
 		}
 	})
 	return o.closed

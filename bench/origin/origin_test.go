@@ -201,6 +201,19 @@ func TestAFullQueueRecordsNothing(t *testing.T) {
 	}
 }
 
+// An origin that is closed at once does stop, served or not.
+func TestCloseRightAfterStart(t *testing.T) {
+	for range 50 {
+		o, err := Start(Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := o.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestNonsenseIsRefusedAtTheStart(t *testing.T) {
 	for _, o := range []Options{
 		{Workers: -1}, {Work: dist.Between(2, 1)}, {Faults: Faults{LostShare: 1.5}},

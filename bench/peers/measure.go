@@ -20,9 +20,10 @@ import (
 
 // nullOrigin answers at once: all that is measured is what stands before it.
 type nullOrigin struct {
-	url    string
-	server *fasthttp.Server
-	served chan error
+	url      string
+	listener net.Listener
+	server   *fasthttp.Server
+	served   chan error
 }
 
 func startOrigin() (*nullOrigin, error) {
@@ -32,7 +33,8 @@ func startOrigin() (*nullOrigin, error) {
 	}
 	body := []byte("{\"accepted\":1}\n")
 	o := &nullOrigin{
-		url: "http://" + l.Addr().String(),
+		url:      "http://" + l.Addr().String(),
+		listener: l,
 		server: &fasthttp.Server{
 			Handler: func(ctx *fasthttp.RequestCtx) {
 				ctx.SetStatusCode(fasthttp.StatusAccepted)
@@ -50,7 +52,10 @@ func startOrigin() (*nullOrigin, error) {
 func (o *nullOrigin) stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 6*time.Second)
 	defer cancel()
-	return errors.Join(o.server.ShutdownWithContext(ctx), <-o.served)
+	err := o.server.ShutdownWithContext(ctx)
+	_ = o.listener.Close()
+	<-o.served
+	return err
 }
 
 // bodySize of the requests.
@@ -210,5 +215,8 @@ func Bare(ctx context.Context, listen, origin string) error {
 	}
 	stop, cancel := context.WithTimeout(context.Background(), 6*time.Second)
 	defer cancel()
-	return errors.Join(s.ShutdownWithContext(stop), <-served)
+	err = s.ShutdownWithContext(stop)
+	_ = l.Close()
+	<-served
+	return err
 }

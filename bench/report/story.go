@@ -46,10 +46,10 @@ func protected(r *result.Result) part {
 	switch n := len(r.Inversions); {
 	case n > 0:
 		i := r.Inversions[0]
-		p.Text = append(p.Text, fmt.Sprintf("In %d seconds a class was refused more often than a less important one, first in second %d: %s of %s against %s of %s.",
+		p.Text = append(p.Text, fmt.Sprintf("In %d seconds a class was refused for lack of capacity more often than a less important one, first in second %d: %s of %s against %s of %s.",
 			n, i.Second, percent(i.HigherShare), i.Higher, percent(i.LowerShare), i.Lower))
-	case len(r.Classes) > 1 && t.RefusedShare > 0:
-		p.Text = append(p.Text, "In no second was a class refused more often than a less important one.")
+	case len(r.Classes) > 1 && result.CapacityRefusals(t) > 0:
+		p.Text = append(p.Text, "In no second was a class refused for lack of capacity more often than a less important one.")
 	}
 	return p
 }
@@ -105,7 +105,11 @@ func cost(r *result.Result) part {
 		p.Text = append(p.Text, fmt.Sprintf("Half of the admitted requests were answered within %s, the origin's own time included.", seconds(*t.Response.P50)))
 	}
 	if t.Refusal.P50 != nil {
-		p.Text = append(p.Text, fmt.Sprintf("A refusal took %s at the median, %s at p99.", seconds(*t.Refusal.P50), maybe(t.Refusal.P99)))
+		text := fmt.Sprintf("A refusal took %s at the median", seconds(*t.Refusal.P50))
+		if t.Refusal.P99 != nil {
+			text += fmt.Sprintf(", %s at p99", seconds(*t.Refusal.P99))
+		}
+		p.Text = append(p.Text, text+".")
 	}
 	switch {
 	case r.Target.CPUSeconds > 0:

@@ -281,6 +281,14 @@ func (c *Collector) inversionsIn(i *load.Interval) (all []Inversion) {
 	return all
 }
 
+// CapacityRefusals is how many requests were refused for lack of capacity.
+func CapacityRefusals(n *Numbers) (sum int64) {
+	for _, r := range capacityReasons {
+		sum += n.Reasons[r]
+	}
+	return sum
+}
+
 func capacityShare(c *load.ClassInterval) float64 {
 	var n int64
 	for _, r := range capacityReasons {

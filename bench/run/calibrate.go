@@ -30,6 +30,7 @@ func Calibrate(ctx context.Context) (float64, error) {
 	go func() { served <- null.Serve(l) }()
 	defer func() {
 		_ = null.Shutdown()
+		_ = l.Close()
 		<-served
 	}()
 	try := func(rate float64) (bool, error) {

@@ -45,7 +45,7 @@
             if (ctx.measureText(s.name).width < b - a - 8 * px) ctx.fillText(s.name, Math.max(a, left) + 5 * px, top + 5 * px);
           }
         });
-        for (const e of data.events) {
+        data.events.forEach((e, k) => {
           const a = u.valToPos(e.at, "x", true), b = e.till ? u.valToPos(e.till, "x", true) : a;
           ctx.fillStyle = css("--event");
           ctx.fillRect(a, top, b - a, height);
@@ -59,14 +59,15 @@
           }
           ctx.stroke();
           ctx.setLineDash([]);
-          if (names) {
+          if (names === "all") {
             ctx.font = `${11 * px}px system-ui, sans-serif`;
             ctx.fillStyle = css("--bad");
             ctx.textBaseline = "top";
             const w = ctx.measureText(e.what).width;
-            ctx.fillText(e.what, Math.min(a + 5 * px, left + width - w - 5 * px), top + 20 * px);
+            const x = Math.max(left + 5 * px, Math.min(a + 5 * px, left + width - w - 5 * px));
+            ctx.fillText(e.what, x, top + (20 + 14 * (k % 3)) * px);
           }
-        }
+        });
         ctx.restore();
       }],
     },
@@ -108,7 +109,7 @@
     scales: { x: { time: false, range: (u, lo, hi) => [lo, hi] }, y: y.scale || { range: (u, lo, hi) => [0, Math.max(hi, y.least || 1) * 1.06] } },
     axes: [xTime(), axis({ values: (u, vs) => vs.map(y.write), size: 58 })],
     series: [{ label: "second", value: (u, v) => v == null ? "–" : v + " s" }, ...series],
-    plugins: [backdrop(y.names !== false)], ...extra,
+    plugins: [backdrop(y.names || "stages")], ...extra,
   });
   // Ticks of a logarithmic axis: where it spans many decades, only their
   // beginnings have room.
@@ -132,7 +133,7 @@
       lineOf("admitted", "--s1", count, { fill: alpha(css("--s1"), 0.12) }),
       lineOf("done in time", "--s3", count),
       ...(capacity ? [lineOf("origin can do", "--s6", count, { width: 1, dash: [2, 3] })] : []),
-    ], { write: count }),
+    ], { write: count, names: "all" }),
     values: [
       t, secs.map((s) => s.offered), secs.map((s) => s.endings.admitted + s.endings.replayed), secs.map((s) => s.in_time),
       ...(capacity ? [secs.map(() => capacity)] : []),
