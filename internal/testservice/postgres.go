@@ -4,6 +4,7 @@ import (
 	"context"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -48,7 +49,16 @@ func StartPostgreSQL(t testing.TB) *PostgreSQL {
 		return s
 	}
 	p.process = p.start()
+	t.Cleanup(p.Kill) // before that of the process
 	return p
+}
+
+// Kill ends the server at once, connections and all. Its children are in process
+// groups of their own and would outlive a crash by a moment, in which no other
+// server may have the data; so it is asked to take them along.
+func (p *PostgreSQL) Kill() {
+	_ = p.cmd.Process.Signal(syscall.SIGQUIT)
+	<-p.exited
 }
 
 // Restart starts a server that was killed again, with the same address and

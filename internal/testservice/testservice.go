@@ -30,6 +30,7 @@ type process struct {
 	name   string
 	output string // file
 	cmd    *exec.Cmd
+	exited chan struct{} // closed when it has
 }
 
 // launch starts a program as the given account ("": one's own), with what it
@@ -49,18 +50,23 @@ func launch(t testing.TB, dir, account string, env []string, program string, arg
 	if err := p.cmd.Start(); err != nil {
 		t.Fatalf("testservice: %v", err)
 	}
+	p.exited = make(chan struct{})
+	go func() {
+		defer close(p.exited)
+		_ = p.cmd.Wait()
+	}()
 	t.Cleanup(p.Kill)
 	return p
 }
 
 // Kill ends the program as a crash would, and what it has started with it.
 func (p *process) Kill() {
-	if p.cmd == nil {
-		return
+	select {
+	case <-p.exited:
+	default:
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+		<-p.exited
 	}
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
-	_ = p.cmd.Wait()
-	p.cmd = nil
 }
 
 // await asks until check is content. Another process cannot be waited for in
@@ -71,6 +77,11 @@ func (p *process) await(what string, check func() error) {
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if err = check(); err == nil {
 			return
+		}
+		select {
+		case <-p.exited:
+			p.t.Fatalf("testservice: %s ended by itself\n%s", p.name, tail(p.output))
+		default:
 		}
 	}
 	p.t.Fatalf("testservice: %s does not %s within %v: %v\n%s", p.name, what, limit, err, tail(p.output))
