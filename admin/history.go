@@ -40,9 +40,7 @@ func (l *Live) sample(now time.Time) *Point {
 	series := make(map[string]float64)
 	for _, s := range l.sections {
 		if s.Series != nil {
-			for name, v := range s.Series() {
-				series[s.Name+"/"+name] = v
-			}
+			maps.Copy(series, s.Series())
 		}
 	}
 	h := &l.history

@@ -21,7 +21,7 @@ func TestHistoryAddsUp(t *testing.T) {
 	rng := seeded(t)
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMetrics(MetricsOptions{})
-		section := Section{Name: "queues", Series: func() map[string]float64 { return map[string]float64{"orders/wait": 4.5} }}
+		section := Section{Name: "queues", Series: func() map[string]float64 { return map[string]float64{"queues/orders/wait": 4.5} }}
 		l := NewLive(m, LiveOptions{Sections: []Section{section}})
 		p := testPolicy(3)
 		m.SetPolicy(p)

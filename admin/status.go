@@ -86,7 +86,9 @@ type Section struct {
 	// Value returns what is shown; it is marshalled to JSON at once. nil is
 	// left out.
 	Value func() any
-	// Series, if not nil, returns the values to keep history of, by name.
+	// Series, if not nil, returns the values to keep history of, by name:
+	// the section's, what is measured, and the measure, as in
+	// queues/orders/wait_seconds. What is left out is not known then.
 	Series func() map[string]float64
 }
 

@@ -2,7 +2,8 @@
 import {html, render} from './html.js';
 import {Store} from './stream.js';
 import {Banners, Decisions, Failures, Header, ShadowChart, Tiles, Times} from './overview.js';
-import {Classes, GatewayPanel, Routes, Sections, Tenants} from './panels.js';
+import {Classes, GatewayPanel, Routes, Tenants} from './panels.js';
+import {Sections, TopSections} from './sections.js';
 import {Tail} from './tail.js';
 import {percent, short} from './format.js';
 import {nextTheme, onTheme} from './theme.js';
@@ -23,6 +24,7 @@ function App({store, now}) {
           <div class="span2"><${Decisions} store=${store} /></div>
           <${Times} store=${store} />
         </div>
+        <${TopSections} store=${store} />
         <div class="grid">
           <${Failures} store=${store} />
           <${ShadowChart} store=${store} />

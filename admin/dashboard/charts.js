@@ -10,6 +10,10 @@ const longest = 300; // seconds shown at most, and at least:
 const shortest = 60;
 const tableStep = 10; // seconds a row
 
+// Steps of an axis of durations: round ones, in the unit that they are written in.
+const roundSeconds = [...[1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1].flatMap((unit) => [unit, 2 * unit, 5 * unit]),
+  ...[10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 43200, 86400, 172800, 432000]];
+
 // Chart shows layers {name, values, color, pattern}: stacked areas, lowest
 // first, or lines.
 export class Chart extends Component {
@@ -89,16 +93,16 @@ export class Chart extends Component {
     return {
       width,
       height: this.height(),
-      padding: [10, 14, 0, 0],
+      padding: [10, 24, 0, 0],
       legend: {show: false},
       cursor: {y: false, drag: {x: false, y: false}, sync: {key: 'sluice'}, points: {show: !stacked, size: 7}},
       scales: {
         x: {time: true, range: () => this.span()},
-        y: {range: (u, min, max) => [0, uPlot.rangeNum(0, Math.max(max || 0, this.props.least ?? 1), 0.08, true)[1]]},
+        y: {range: this.props.most ? [0, this.props.most * 1.04] : (u, min, max) => [0, uPlot.rangeNum(0, Math.max(max || 0, this.props.least ?? 1), 0.08, true)[1]]},
       },
       axes: [
         {stroke: quiet, font, grid, ticks: {show: false}, gap: 6, size: 28, incrs: [10, 15, 30, 60, 120], space: 56, values: (u, ts, i, space, step) => ts.map((t) => clock(new Date(t * 1000)).slice(0, step < 60 ? 8 : 5))},
-        {stroke: quiet, font, grid, ticks: {show: false}, gap: 6, size: (u, labels) => 16 + 6.6 * Math.max(4, ...(labels ?? []).map((l) => l.length)), space: 36, values: (u, vs) => vs.map((v) => onAxis(v))},
+        {stroke: quiet, font, grid, ticks: {show: false}, gap: 6, size: (u, labels) => 16 + 6.6 * Math.max(4, ...(labels ?? []).map((l) => l.length)), space: 36, incrs: format === seconds ? roundSeconds : undefined, values: (u, vs) => vs.map((v) => onAxis(v))},
       ],
       bands: stacked ? layers.slice(1).map((_, i) => ({series: [i + 2, i + 1]})) : [],
       series: [{}, ...layers.map((l) => {
@@ -149,7 +153,7 @@ export class Chart extends Component {
         <ul class="legend" aria-label=${`Values ${when}`}>
           <li class="when">${when}</li>
           ${[...layers].reverse().map((l) => html`
-            <li key=${l.name}><span class="swatch" data-pattern=${l.pattern ?? 'line'} style=${{'--c': `var(${l.color})`}}></span>${l.label ?? l.name}
+            <li key=${l.name}><span class="swatch" data-pattern=${l.pattern ?? 'line'} data-dash=${!l.dash?.length ? null : l.dash[0] < 4 ? 'dotted' : 'dashed'} style=${{'--c': `var(${l.color})`}}></span>${l.label ?? l.name}
               ${' '}<b>${format(i == null ? l.now ?? l.values.at(-1) : l.values[i])}</b></li>`)}
         </ul>
       </figure>`;

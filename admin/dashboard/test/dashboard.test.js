@@ -125,6 +125,20 @@ test('a failed reload is in plain sight until one succeeds', async () => {
   await page.done();
 });
 
+test('what the parts report has its place, known or not', async () => {
+  const page = await open();
+  const queue = page.getByRole('region', {name: 'Queue orders'});
+  assert.match(await queue.innerText(), /predicted wait, objective 5 min[\s\S]*critical[\s\S]*standard[\s\S]*bulk/);
+  await queue.getByRole('img', {name: /^Predicted wait .* of the objective$/}).waitFor();
+  await page.getByRole('figure', {name: 'orders: wait'}).locator('canvas').waitFor();
+  await page.getByRole('figure', {name: 'orders: share let in'}).getByText('bulk').waitFor();
+  assert.match(await page.getByRole('region', {name: 'Signals', exact: true}).innerText(), /orders\/redis_stream\s+fresh/);
+  assert.match(await page.getByRole('region', {name: 'Places at the origin', exact: true}).innerText(), /all routes\s+25\s+200\s+bulk 3/);
+  assert.match(await page.getByRole('region', {name: 'Idempotency keys'}).innerText(), /replayed 1,288[\s\S]*Put in doubt\s+2/);
+  assert.match(await page.getByRole('region', {name: 'Connections'}).innerText(), /open\s+32/);
+  await page.done();
+});
+
 test('works by keyboard', async () => {
   const page = await open();
   await page.keyboard.press('Tab');

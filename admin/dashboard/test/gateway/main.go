@@ -32,7 +32,13 @@ func main() {
 
 func run(listen string, rate float64) error {
 	g := &gateway{metrics: admin.NewMetrics(admin.MetricsOptions{Version: "0.1.0"}), rng: rand.New(rand.NewPCG(7, 7)), started: time.Now(), rate: rate}
-	sections := []admin.Section{{Name: "queues", Value: g.queues, Series: g.series}}
+	sections := []admin.Section{
+		{Name: "queues", Value: g.queues, Series: g.series},
+		{Name: "signals", Value: g.signals},
+		{Name: "places", Value: g.places},
+		{Name: "idempotency", Value: g.keys},
+		{Name: "connections", Value: func() any { return map[string]any{"open": 32, "turned_away": 0} }},
+	}
 	live := admin.NewLive(g.metrics, admin.LiveOptions{Sections: sections})
 	g.observer = admin.Fanout{g.metrics, live}
 	g.policy = policy()
@@ -115,21 +121,53 @@ func (g *gateway) Reload(_ context.Context, trigger string) (admin.ReloadReport,
 }
 
 func (g *gateway) queues() any {
-	type queue struct {
-		Wait   float64 `json:"wait_seconds"`
-		Useful float64 `json:"max_useful_age_seconds"`
-		Share  float64 `json:"admitted_share"`
-		Signal string  `json:"signal"`
+	wait := g.predicted()
+	retry := map[string]any{}
+	if share(wait) > 0 {
+		retry["bulk"] = "40s"
 	}
+	return map[string]any{"orders": map[string]any{
+		"wait_seconds": wait, "max_useful_age_seconds": 300, "strain_share": wait / 300,
+		"share_admitted": map[string]any{"critical": 1, "standard": 1 - share(wait)/4, "bulk": 1 - share(wait)},
+		"retry_after":    retry, "mode": "enforce", "worst_signal": "redis_stream", "closed": false, "transitions": 4,
+	}}
+}
+
+func (g *gateway) signals() any {
+	return map[string]any{"orders/redis_stream": map[string]any{
+		"health": "fresh", "on_loss": "hold", "last": "sound", "age_seconds": g.predicted() * 0.9, "depth": 41_200, "done": nil,
+		"wait_seconds": g.predicted(), "backlog": 41_500, "rate": 212.4, "stall_seconds": 0, "stuck": false, "read_ago_seconds": 0.4, "error": nil,
+	}}
+}
+
+func (g *gateway) places() any {
+	type class struct{ Used, Waiting int }
+	return map[string]any{"all routes": struct {
+		Max, Limit, Used int
+		Classes          []class
+	}{200, 200, 25, []class{{18, 0}, {5, 0}, {2, 3}}}}
+}
+
+func (g *gateway) keys() any {
+	return map[string]any{
+		"store": "redis", "requests": map[string]int{"fresh": 51_204, "replayed": 1288, "in_progress": 17, "in_doubt": 2, "reused": 0},
+		"refused_store_down": 0, "store_errors": 0, "from_memory": 961, "running": 21, "waiting": 1, "put_in_doubt": 2,
+		"taken_over": 0, "not_stored": 0, "retrying": 0,
+	}
+}
+
+func (g *gateway) predicted() float64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return map[string]queue{"orders": {g.wait, 300, 1 - share(g.wait), "fresh"}, "emails": {g.wait / 3, 600, 1, "fresh"}}
+	return g.wait
 }
 
 func (g *gateway) series() map[string]float64 {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return map[string]float64{"orders/wait_seconds": g.wait, "emails/wait_seconds": g.wait / 3, "orders/admitted_share": 1 - share(g.wait)}
+	wait := g.predicted()
+	return map[string]float64{
+		"queues/orders/wait_seconds": wait, "queues/orders/age_seconds": wait * 0.9,
+		"queues/orders critical/share_admitted": 1, "queues/orders standard/share_admitted": 1 - share(wait)/4, "queues/orders bulk/share_admitted": 1 - share(wait),
+	}
 }
 
 // share is the part of bulk work refused at that wait.
