@@ -123,12 +123,10 @@ func dialOrigin(d *net.Dialer, addr string, tlsConfig *tls.Config, timeout time.
 	oc := &originConn{born: time.Now()}
 	oc.init(nc)
 	if tlsConfig != nil {
-		session := tls.Client(nc, tlsConfig)
-		if err := session.HandshakeContext(ctx); err != nil {
+		if err := oc.startTLS(tlsConfig).HandshakeContext(ctx); err != nil {
 			nc.Close()
 			return nil, fmt.Errorf("TLS: %w", err)
 		}
-		oc.secure(session)
 	}
 	return oc, nil
 }
