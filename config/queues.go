@@ -92,17 +92,25 @@ type RedisList struct {
 	Kind ListKind `yaml:"kind" required:"true" example:"sidekiq" aka:"shape,type"`
 	// Name of the queue, as its library calls it.
 	Queue string `yaml:"queue" required:"true" min:"1" max:"512" example:"default" aka:"name"`
+	// What the library's keys begin with, where that was changed (BullMQ, RQ).
+	Prefix string `yaml:"prefix" max:"256"`
 }
 
-// RabbitMQ reads a queue's depth, and its head's age where publishers tell it.
+// RabbitMQ reads a queue, over AMQP or by the management API.
 type RabbitMQ struct {
-	// The broker, as amqp://user:password@host:port/vhost; amqps for TLS.
-	URL value.Secret `yaml:"url" required:"true" example:"amqp://127.0.0.1:5672/"`
+	_ struct{} `exactly_one:"url,api"`
+
+	// The broker, as amqp://user:password@host:port/vhost; amqps for TLS. It tells
+	// the depth as it is now, and nothing else.
+	URL value.Secret `yaml:"url" aka:"amqp"`
+	// The management API, as http://user:password@host:port. It tells the depth,
+	// completions, and the age where publishers set a timestamp, all some seconds
+	// old: set delay.
+	API value.Secret `yaml:"api" aka:"management"`
+	// Virtual host, for api.
+	VHost string `yaml:"vhost" default:"/" max:"256"`
 	// Name of the queue.
 	Queue string `yaml:"queue" required:"true" min:"1" max:"255" example:"orders"`
-	// The management API, as http://user:password@host:port, for age and
-	// completions. Absent: depth only.
-	Management value.Secret `yaml:"management" aka:"api"`
 }
 
 // SQLSignal reads a table of jobs, or asks a query of the user's own.

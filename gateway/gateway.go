@@ -124,7 +124,7 @@ func New(opts Options) (*Gateway, error) {
 	}
 	g.admin, err = admin.NewServer(admin.Options{
 		Listen: string(cfg.Admin.Listen), Pprof: cfg.Admin.Pprof, Token: cfg.Admin.Token.Reveal(), Hosts: cfg.Admin.Hosts,
-		Gateway: g, Metrics: g.metrics, Live: g.live, Records: records{g}, Sections: g.sections(), Logger: g.log,
+		Gateway: g, Metrics: g.metrics, Live: g.live, Records: records{g}, Signals: signalDesk{g}, Sections: g.sections(), Logger: g.log,
 	})
 	if err == nil {
 		err = g.admin.Start()

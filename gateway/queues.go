@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"sluice/admin"
 	"sluice/admission"
 	"sluice/config"
 	"sluice/config/value"
@@ -109,6 +110,12 @@ func (q *queues) reader(queue string, s *config.Signal) (signals.Reader, error) 
 	case s.RedisStream != nil:
 		r := s.RedisStream
 		return signals.NewRedisStream(signals.RedisStreamOptions{URL: r.URL.Reveal(), Stream: r.Stream, Group: r.Group})
+	case s.RedisList != nil:
+		r := s.RedisList
+		return signals.NewRedisList(signals.RedisListOptions{URL: r.URL.Reveal(), Kind: string(r.Kind), Queue: r.Queue, Prefix: r.Prefix})
+	case s.RabbitMQ != nil:
+		r := s.RabbitMQ
+		return signals.NewRabbitMQ(signals.RabbitMQOptions{URL: r.URL.Reveal(), API: r.API.Reveal(), VHost: r.VHost, Queue: r.Queue})
 	case s.SQL != nil:
 		r := s.SQL
 		return signals.NewSQL(signals.SQLOptions{
@@ -173,6 +180,23 @@ func (p *pushed) offer(value string, log *slog.Logger) {
 		return
 	}
 	p.push.Offer(sample)
+}
+
+// signalDesk takes readings that are posted to the admin listener.
+type signalDesk struct{ g *Gateway }
+
+// Offer implements admin.Signals.
+func (d signalDesk) Offer(name string, body []byte) error {
+	for _, p := range d.g.current.Load().queues.pushed {
+		if name == p.queue || name == p.queue+"/"+p.signal {
+			sample, err := signals.ParseBody(body)
+			if err == nil {
+				p.push.Offer(sample)
+			}
+			return err
+		}
+	}
+	return admin.ErrNoSignal
 }
 
 // complaint lets something be complained of once a minute.
