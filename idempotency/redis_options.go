@@ -20,8 +20,8 @@ type RedisOptions struct {
 	URL string
 
 	// Sentinels are the addresses of those who watch over Master.
-	Sentinels                        []string
-	Master                           string
+	Sentinels                          []string
+	Master                             string
 	SentinelUsername, SentinelPassword string
 
 	// Nodes are addresses of a cluster; the others are found from them.
