@@ -122,7 +122,7 @@ func (c *Controller) Admit(now time.Time, r *Request, d *Decision) {
 		}
 	}
 	if refusal := c.reserve(now, r, d); refusal.Is() {
-		c.GiveBack(now, r)
+		c.undo(now, r, d)
 		if r.Keyed {
 			if f, ok := c.Keys.Lookup(r); ok {
 				d.find(f)
@@ -134,7 +134,7 @@ func (c *Controller) Admit(now time.Time, r *Request, d *Decision) {
 	}
 	if r.Keyed {
 		if f := c.Keys.Claim(r); f.Verdict != Admit {
-			c.GiveBack(now, r)
+			c.undo(now, r, d)
 			d.find(f)
 			return
 		}
@@ -157,11 +157,23 @@ func (c *Controller) reserve(now time.Time, r *Request, d *Decision) Refusal {
 			}
 		}
 		if permit.Gate != nil {
+			if r.reserved == 0 {
+				r.taken = permit.Amount
+			}
 			r.permits[r.reserved] = permit
 			r.reserved++
 		}
 	}
 	return Refusal{}
+}
+
+// undo gives everything back because the request is not let in, also in what the
+// client is told of its limit: the bucket is the first gate.
+func (c *Controller) undo(now time.Time, r *Request, d *Decision) {
+	if r.reserved > 0 && d.Limit.Name != "" {
+		d.Limit.Remaining = min(d.Limit.Quota, d.Limit.Remaining+r.taken)
+	}
+	c.GiveBack(now, r)
 }
 
 // GiveBack undoes an admission: the request never reached the origin.

@@ -45,6 +45,7 @@ type Request struct {
 
 	permits  [maxPermits]Permit
 	reserved int
+	taken    int64 // from the first gate
 	claimed  bool
 }
 
