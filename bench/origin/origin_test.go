@@ -55,7 +55,7 @@ func publish(t *testing.T, o *Origin, key string) *http.Response {
 func TestPublishedWorkIsRecordedAndDone(t *testing.T) {
 	o := start(t, Options{Workers: 2, Work: dist.Const(5 * time.Millisecond)})
 	resp := publish(t, o, "k1")
-	if resp.StatusCode != 202 || resp.Header.Get(wire.Origin) == "" || !strings.HasPrefix(resp.Header.Get(wire.Signal), "age=0.000, depth=0, completed=0, at=") {
+	if resp.StatusCode != 202 || resp.Header.Get(wire.Origin) == "" || !strings.HasPrefix(resp.Header.Get(wire.Signal), "age=0.000, depth=0, done=0, at=") {
 		t.Fatalf("answer %d, %v", resp.StatusCode, resp.Header)
 	}
 	deadline := time.Now().Add(5 * time.Second)

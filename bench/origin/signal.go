@@ -38,7 +38,7 @@ func (s Signal) appendHeader(b []byte) []byte {
 	b = strconv.AppendFloat(b, s.OldestAge.Seconds(), 'f', 3, 64)
 	b = append(b, ", depth="...)
 	b = strconv.AppendInt(b, int64(s.Depth), 10)
-	b = append(b, ", completed="...)
+	b = append(b, ", done="...)
 	b = strconv.AppendInt(b, s.Completed, 10)
 	b = append(b, ", at="...)
 	return strconv.AppendFloat(b, float64(s.SampledAt.UnixMilli())/1000, 'f', 3, 64)

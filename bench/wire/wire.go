@@ -18,7 +18,7 @@ const (
 	Origin = "Bench-Origin"
 
 	// Signal is an answer field with the state of the origin's queue, as a
-	// dictionary of numbers: age and at in seconds, depth and completed as
+	// dictionary of numbers: age and at in seconds, depth and done as
 	// counts.
 	Signal = "Queue-Signal"
 )
