@@ -2,6 +2,7 @@ package admin
 
 import (
 	"fmt"
+	"iter"
 	"runtime"
 	"slices"
 	"sync"
@@ -49,7 +50,7 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 // instant; begun is read last, so it is never behind the decisions.
 type snapshot struct {
 	names    []cellName
-	cells    []cell // by cell id
+	cells    []*cell // by cell id; nil where nothing was counted
 	overhead [stageCount]histogram
 	origin   [codeCount]histogram
 	retry    [reasonCount]histogram
@@ -60,12 +61,15 @@ type snapshot struct {
 
 func (m *Metrics) snapshot() *snapshot {
 	sn := &snapshot{names: m.names.list()}
-	sn.cells = make([]cell, len(sn.names))
+	sn.cells = make([]*cell, len(sn.names))
 	sn.tenants = make([]tenantCounts, m.tenants.slots())
 	for _, st := range m.stripes {
 		for id := range sn.cells {
 			st.mu.Lock()
 			if id < len(st.cells) && st.cells[id] != nil {
+				if sn.cells[id] == nil {
+					sn.cells[id] = new(cell)
+				}
 				sn.cells[id].merge(st.cells[id])
 			}
 			st.mu.Unlock()
@@ -98,12 +102,31 @@ func (m *Metrics) snapshot() *snapshot {
 }
 
 func (sn *snapshot) ended() (n uint64) {
-	for i := range sn.cells {
-		for _, v := range sn.cells[i].verdicts {
+	for _, c := range sn.used() {
+		for _, v := range c.verdicts {
 			n += v
 		}
 	}
 	return n
+}
+
+// used lists the cells in which something was counted, by id.
+func (sn *snapshot) used() iter.Seq2[int, *cell] {
+	return func(yield func(int, *cell) bool) {
+		for id, c := range sn.cells {
+			if c != nil && !yield(id, c) {
+				return
+			}
+		}
+	}
+}
+
+// cell returns the cell of that id, empty where nothing was counted.
+func (sn *snapshot) cell(id int) *cell {
+	if id < len(sn.cells) && sn.cells[id] != nil {
+		return sn.cells[id]
+	}
+	return new(cell)
 }
 
 // collector sends the values of one scrape.
@@ -144,8 +167,8 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 
 	c.value(mRequestsReceived, float64(sn.begun))
 	c.value(mRequestsInFlight, float64(sn.begun-sn.ended()))
-	for id := range sn.cells {
-		c.cell(sn.names[id], &sn.cells[id])
+	for id, cell := range sn.used() {
+		c.cell(sn.names[id], cell)
 	}
 	for i := range sn.overhead {
 		c.histogram(mGatewayOverhead, overheadBounds, &sn.overhead[i], stageNames[i])

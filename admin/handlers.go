@@ -34,6 +34,9 @@ func (s *Server) routes() http.Handler {
 		Registry:      s.registry,
 	}).ServeHTTP)
 	serve("POST", "/reload", s.reload)
+	if s.o.Signals != nil {
+		serve("POST", "/signals/{name...}", s.offerSignal)
+	}
 	if s.o.Records != nil {
 		mux.HandleFunc("/records", s.records)
 	}
@@ -74,12 +77,14 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 }
 
 // Status is the whole status as of now.
-func (s *Server) Status() Status {
-	st := Status{GatewayStatus: s.o.Gateway.Status(), Now: time.Now().UTC()}
+func (s *Server) Status() Status { return s.statusAt(s.o.Metrics.take(time.Now())) }
+
+func (s *Server) statusAt(now *sampled) Status {
+	st := Status{GatewayStatus: s.o.Gateway.Status(), Now: now.at.UTC()}
 	if err := s.o.Gateway.Ready(); err != nil {
 		st.Ready = err.Error()
 	}
-	s.o.Live.fill(&st)
+	s.o.Live.fill(&st, now)
 	for _, section := range s.o.Sections {
 		if v := section.Value(); v != nil {
 			if st.Sections == nil {

@@ -24,7 +24,8 @@ type Point struct {
 type history struct {
 	mu     sync.Mutex
 	points []*Point
-	recent []*sampled // the last rateWindow+1 samples
+	last   *sampled
+	recent []*decided // the last rateWindow+1 samples
 }
 
 type sampled struct {
@@ -33,10 +34,16 @@ type sampled struct {
 	totals Totals
 }
 
+// decided is the part of a sample that rates are taken from.
+type decided struct {
+	at       time.Time
+	verdicts [][verdictCount]uint64  // by cell id
+	tenants  map[string]tenantCounts // by label
+}
+
 // sample takes the point of the second that ends now; nil the first time.
 func (l *Live) sample(now time.Time) *Point {
-	next := &sampled{at: now, snapshot: l.metrics.snapshot()}
-	next.totals = next.snapshot.sum()
+	next := l.metrics.take(now)
 	series := make(map[string]float64)
 	for _, s := range l.sections {
 		if s.Series != nil {
@@ -47,44 +54,65 @@ func (l *Live) sample(now time.Time) *Point {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var p *Point
-	if n := len(h.recent); n > 0 {
-		p = &Point{T: now.UnixMilli(), V: next.differ(h.recent[n-1], l.metrics)}
+	if h.last != nil {
+		p = &Point{T: now.UnixMilli(), V: next.differ(h.last)}
 		maps.Copy(p.V, series)
 		h.points = append(h.points[max(0, len(h.points)-historyPoints+1):], p)
 	}
-	h.recent = append(h.recent[max(0, len(h.recent)-rateWindow):], next)
+	h.last = next
+	h.recent = append(h.recent[max(0, len(h.recent)-rateWindow):], l.metrics.decided(next))
 	return p
+}
+
+// latest is the last sample; before the first one, it is taken now.
+func (l *Live) latest() *sampled {
+	l.history.mu.Lock()
+	defer l.history.mu.Unlock()
+	if l.history.last == nil {
+		return l.metrics.take(time.Now())
+	}
+	return l.history.last
+}
+
+func (m *Metrics) decided(s *sampled) *decided {
+	d := &decided{s.at, make([][verdictCount]uint64, len(s.cells)), make(map[string]tenantCounts)}
+	for id, c := range s.used() {
+		d.verdicts[id] = c.verdicts
+	}
+	labels, counts := m.tenantCounts(s.snapshot)
+	for i, label := range labels {
+		d.tenants[label] = counts[i]
+	}
+	return d
 }
 
 // differ says what happened since before, by series name: counts per second,
 // quantiles in seconds.
-func (s *sampled) differ(before *sampled, m *Metrics) map[string]float64 {
+func (s *sampled) differ(before *sampled) map[string]float64 {
 	v := make(map[string]float64)
 	per := max(s.at.Sub(before.at).Seconds(), 0.001)
-	add := func(name string, n uint64) {
+	// Most counts did not move, and have no need of their name.
+	add := func(prefix, name string, n uint64) {
 		if n > 0 {
-			v[name] += float64(n) / per
+			v[prefix+name] += float64(n) / per
 		}
 	}
-	add("received", s.begun-before.begun)
+	add("", "received", s.begun-before.begun)
 	v["in_flight"] = float64(s.totals.InFlight)
 	var admitted histogram
-	for id := range s.cells {
-		now, was := &s.cells[id], new(cell)
-		if id < len(before.cells) {
-			was = &before.cells[id]
-		}
+	for id, now := range s.used() {
+		was := before.cell(id)
 		class := "class/" + s.names[id].class + "/"
 		for i := range now.verdicts {
 			n := now.verdicts[i] - was.verdicts[i]
-			add(admission.Verdict(i).String(), n)
-			add(class+admission.Verdict(i).String(), n)
+			add("", admission.Verdict(i).String(), n)
+			add(class, admission.Verdict(i).String(), n)
 		}
 		for i := range reasonCount {
 			reason := admission.Reason(i).String()
-			add("refuse/"+reason, now.refused[i]-was.refused[i])
-			add("shadow/"+reason, now.shadow[i]-was.shadow[i])
-			add("failure/"+reason, now.failures[i]-was.failures[i])
+			add("refuse/", reason, now.refused[i]-was.refused[i])
+			add("shadow/", reason, now.shadow[i]-was.shadow[i])
+			add("failure/", reason, now.failures[i]-was.failures[i])
 		}
 		for o := range outcomeCount {
 			d := now.duration[admission.Admit][o].minus(&was.duration[admission.Admit][o])

@@ -88,7 +88,7 @@ func TestStatusRates(t *testing.T) {
 			l.sample(time.Now())
 		}
 		st := Status{Now: time.Now()}
-		l.fill(&st)
+		l.fill(&st, m.take(st.Now))
 		if st.Totals.Received != 240 || st.Totals.Verdicts["admit"] != 180 || st.Totals.Refused["shed"] != 60 {
 			t.Errorf("totals %+v", st.Totals)
 		}

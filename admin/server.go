@@ -35,6 +35,7 @@ type Options struct {
 	Metrics  *Metrics     // required
 	Live     *Live        // required; the server runs it
 	Records  Records      // nil: there are none
+	Signals  Signals      // nil: there are none
 	Sections []Section    // shown in the status besides what is always there
 	Logger   *slog.Logger // nil means slog.Default()
 }

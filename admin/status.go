@@ -159,8 +159,7 @@ func (sn *snapshot) sum() Totals {
 		Verdicts: map[string]uint64{}, Refused: map[string]uint64{}, Shadow: map[string]uint64{},
 		Failed: map[string]uint64{}, Outcomes: map[string]uint64{},
 	}
-	for id := range sn.cells {
-		c := &sn.cells[id]
+	for _, c := range sn.used() {
 		for v, n := range c.verdicts {
 			t.Verdicts[admission.Verdict(v).String()] += n
 		}
@@ -186,19 +185,16 @@ func addReasons(to map[string]uint64, counts *[reasonCount]uint64) {
 	}
 }
 
-// fill sets everything of st that is counted here, from the latest sample and
-// the one before the rate window.
-func (l *Live) fill(st *Status) {
+// fill sets everything of st that is counted here, as it is at now.
+func (l *Live) fill(st *Status, now *sampled) {
+	was := &decided{at: now.at}
 	l.history.mu.Lock()
-	recent := slices.Clone(l.history.recent)
-	l.history.mu.Unlock()
-	now := &sampled{at: st.Now, snapshot: l.metrics.snapshot()}
-	was := now
-	if len(recent) > 0 {
-		was = recent[0]
+	if len(l.history.recent) > 0 {
+		was = l.history.recent[0]
 	}
+	l.history.mu.Unlock()
 	per := now.at.Sub(was.at).Seconds()
-	st.Totals = now.sum()
+	st.Totals = now.totals
 	st.Classes, st.Routes = l.byName(now, was, per)
 	st.Tenants = l.byTenant(now, was, per)
 	if l.metrics.log != nil {
@@ -208,8 +204,14 @@ func (l *Live) fill(st *Status) {
 	st.Reloads = l.metrics.Reloads()
 }
 
-// add counts what was counted at now and, if there is one, before.
-func (c *Counts) add(now, was *[verdictCount]uint64, per float64) {
+// take counts what there is now.
+func (m *Metrics) take(now time.Time) *sampled {
+	sn := m.snapshot()
+	return &sampled{at: now, snapshot: sn, totals: sn.sum()}
+}
+
+// add counts what was counted until now, of which was until per seconds ago.
+func (c *Counts) add(now, was [verdictCount]uint64, per float64) {
 	c.Admit += now[admission.Admit]
 	c.Replay += now[admission.Replay]
 	c.Refuse += now[admission.Refuse]
@@ -229,7 +231,7 @@ func (c *Counts) add(now, was *[verdictCount]uint64, per float64) {
 
 // byName lists the policy's classes and routes in its order, and after them
 // those that are no longer in it but were counted.
-func (l *Live) byName(now, was *sampled, per float64) ([]ClassStatus, []RouteStatus) {
+func (l *Live) byName(now *sampled, was *decided, per float64) ([]ClassStatus, []RouteStatus) {
 	v, _ := l.metrics.of(nil)
 	var classes []ClassStatus
 	var routes []RouteStatus
@@ -256,18 +258,15 @@ func (l *Live) byName(now, was *sampled, per float64) ([]ClassStatus, []RouteSta
 	for _, r := range v.Routes {
 		addRoute(r.ID, r.Mode)
 	}
-	for id := range now.cells {
-		c, before := &now.cells[id], new(cell)
-		if id < len(was.cells) {
-			before = &was.cells[id]
-		}
-		if c.verdicts == ([verdictCount]uint64{}) {
-			continue
+	for id, c := range now.used() {
+		var before [verdictCount]uint64
+		if id < len(was.verdicts) {
+			before = was.verdicts[id]
 		}
 		name := now.names[id]
-		classes[addClass(name.class)].add(&c.verdicts, &before.verdicts, per)
+		classes[addClass(name.class)].add(c.verdicts, before, per)
 		r := &routes[addRoute(name.route, admission.Enforce)]
-		r.add(&c.verdicts, &before.verdicts, per)
+		r.add(c.verdicts, before, per)
 		addReasons(r.Refused, &c.refused)
 		addReasons(r.Shadow, &c.shadow)
 		if hit := time.Unix(0, c.lastHit).UTC(); r.LastHit == nil || hit.After(*r.LastHit) {
@@ -278,28 +277,19 @@ func (l *Live) byName(now, was *sampled, per float64) ([]ClassStatus, []RouteSta
 }
 
 // byTenant lists the tenants counted apart, busiest first.
-func (l *Live) byTenant(now, was *sampled, per float64) []TenantStatus {
+func (l *Live) byTenant(now *sampled, was *decided, per float64) []TenantStatus {
 	share := map[string]float64{}
 	for _, b := range l.metrics.tenants.rank(now.at, l.metrics.stripes) {
 		share[b.Tenant] = b.Share
 	}
 	labels, counts := l.metrics.tenantCounts(now.snapshot)
-	before := map[string]*tenantCounts{}
-	wasLabels, wasCounts := l.metrics.tenantCounts(was.snapshot)
-	for i, label := range wasLabels {
-		before[label] = &wasCounts[i]
-	}
 	list := []TenantStatus{}
 	for i, label := range labels {
 		if counts[i] == (tenantCounts{}) {
 			continue
 		}
 		t := TenantStatus{Tenant: label, Share: share[label]}
-		b := before[label]
-		if b == nil {
-			b = new(tenantCounts)
-		}
-		t.add((*[verdictCount]uint64)(&counts[i]), (*[verdictCount]uint64)(b), per)
+		t.add(counts[i], was.tenants[label], per)
 		list = append(list, t)
 	}
 	total := func(t *TenantStatus) float64 { return t.AdmitRate + t.ReplayRate + t.RefuseRate }

@@ -105,7 +105,7 @@ func (s *Server) tick(p *Point) {
 	if len(h.readers) == 0 {
 		return
 	}
-	parts, err := partsOf(s.Status())
+	parts, err := partsOf(s.statusAt(s.o.Live.latest()))
 	if err != nil {
 		s.o.Logger.Error("the live stream skips a second: the status is not valid JSON", "error", err)
 		return
