@@ -19,8 +19,8 @@ import (
 
 // runFlags are the flags of bench run.
 type runFlags struct {
-	target, admin, program, out string
-	remote, direct, counts      bool
+	target, admin, origin, program, out string
+	remote, direct, counts              bool
 }
 
 func runCommand() *cobra.Command {
@@ -43,8 +43,9 @@ junit.xml.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.target, "target", "", "URL of a gateway that runs already, in front of nothing that matters")
+	fl.StringVar(&f.target, "target", "", "URL of a gateway that runs already, with the simulated origin behind it (see --origin)")
 	fl.StringVar(&f.admin, "admin", "", "URL of its admin listener, to compare its counters")
+	fl.StringVar(&f.origin, "origin", "127.0.0.1:3000", "with --target: where to serve the simulated origin, which that gateway must have behind it")
 	fl.StringVar(&f.program, "sluice", "", "binary of the gateway; built from the checkout if not given")
 	fl.StringVar(&f.out, "out", "bench-results", "folder for the results; each scenario has its own in it")
 	fl.BoolVar(&f.remote, "allow-remote", false, "allow a target that is not on this machine's loopback interface")
@@ -106,10 +107,14 @@ func (f *runFlags) run(ctx context.Context, s *scenario.Scenario, ceiling float6
 	if err != nil {
 		return nil, err
 	}
+	originAddr := ""
+	if f.target != "" || s.Target.URL != "" {
+		originAddr = f.origin
+	}
 	view := console.New(os.Stdout)
 	view.Note("%s: %v of load; rehearses: %s", s.Name, s.Length(), s.Rehearses)
 	r, err := run.Run(ctx, run.Options{
-		Scenario: s, Target: f.target, Admin: f.admin, Direct: f.direct, Program: f.program,
+		Scenario: s, Target: f.target, Admin: f.admin, OriginAddr: originAddr, Direct: f.direct, Program: f.program,
 		AllowRemote: f.remote, CountsOnly: f.counts, Ceiling: ceiling,
 		Intervals: func(i *load.Interval) { hlog.Interval(i) },
 		Progress:  view.Progress, Note: view.Note,

@@ -47,7 +47,7 @@ since there were too few samples.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(runCommand(), compareCommand(), peersCommand(), bareCommand())
+	root.AddCommand(runCommand(), compareCommand(), peersCommand(), originCommand(), bareCommand())
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	var v verdictError

@@ -151,7 +151,11 @@ func (r *Result) check(all *load.ClassInterval, facts *ledgerFacts, t *tally, f 
 		ended += n
 	}
 	add(ended == all.Offered, "every request has one ending", "%d offered, %d ended", all.Offered, ended)
-	add(lost == 0, "what was accepted is recorded", "%d effects that clients were told are accepted are not in the origin's ledger", lost)
+	hint := ""
+	if lost > 0 && facts.totals.Recorded == 0 {
+		hint = ": the origin was never reached; does the target have the bench's origin behind it?"
+	}
+	add(lost == 0, "what was accepted is recorded", "%d effects that clients were told are accepted are not in the origin's ledger%s", lost, hint)
 	add(t.excess == 0 && facts.strange == 0, "nothing was recorded that was not accepted",
 		"%d records that no client's answer accounts for, %d of effects that nobody asked for; %d requests may or may not have been recorded", t.excess, facts.strange, t.doubted)
 	ok, differ := true, []string{}

@@ -25,6 +25,9 @@ type Options struct {
 	// Target overrides the scenario's target with a program that runs already,
 	// and Admin is its admin listener; "" does not.
 	Target, Admin string
+	// OriginAddr is where the simulated origin listens, for a target that runs
+	// already to have it behind it; "" is a free port.
+	OriginAddr string
 	// Direct sends the load straight to the origin, whatever the scenario says.
 	Direct bool
 	// Program is the gateway's binary; "" builds it when it is needed.
@@ -99,7 +102,9 @@ func Run(ctx context.Context, o Options) (_ *result.Result, err error) {
 			return nil, err
 		}
 	}
-	if r.origin, err = origin.Start(r.s.OriginOptions()); err != nil {
+	oo := r.s.OriginOptions()
+	oo.Addr = o.OriginAddr
+	if r.origin, err = origin.Start(oo); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.origin.Close()) }()
