@@ -52,6 +52,7 @@ type process struct {
 	client, admin string // addresses
 	log           *syncBuffer
 	done          chan struct{} // closed once it has ended
+	patience      time.Duration // of until; 0: 15 s
 	err           error
 }
 
@@ -109,7 +110,11 @@ func start(t *testing.T, config string) (*process, string) {
 // until waits for a condition, and fails the test if it does not come true.
 func (p *process) until(what string, ok func() bool) {
 	p.t.Helper()
-	deadline := time.Now().Add(15 * time.Second)
+	patience := p.patience
+	if patience == 0 {
+		patience = 15 * time.Second
+	}
+	deadline := time.Now().Add(patience)
 	for !ok() {
 		select {
 		case <-p.done:

@@ -31,9 +31,20 @@ func (k EncryptionKey) Bytes() []byte {
 	return b
 }
 
-// SettleMargin is how much longer than a route's timeout a record may go
-// without a word of its owner: time for the store to be told, and for clocks.
-const SettleMargin = 5 * time.Second
+// settleMargin is part of a record's lease: time for what lies between the
+// origin's answer and the store, and for clocks that do not run alike.
+const settleMargin = 2 * time.Second
+
+// Lease is how long a record of route r may go without a word of its owner
+// before others conclude that this one died: the longest time that the origin may
+// take, and the store to be told, twice where the first try fails.
+func (c *Config) Lease(r *Route) time.Duration {
+	lease := time.Duration(r.Timeout) + settleMargin
+	if redis := c.Store.Redis; redis != nil {
+		lease += 2 * time.Duration(redis.Timeout)
+	}
+	return lease
+}
 
 func (k checker) checkStore() {
 	s := &k.Store
@@ -77,7 +88,7 @@ func (k checker) checkIdempotency(i int) {
 	if r.Stream {
 		k.Problem(at, "a streamed body cannot be compared nor kept; remove stream from this route, or write key: off")
 	}
-	if lease := time.Duration(r.Timeout) + SettleMargin; time.Duration(p.Retention) <= lease && !k.Failed(at+".retention") {
+	if lease := k.Lease(r); time.Duration(p.Retention) <= lease && !k.Failed(at+".retention") {
 		k.Problem(at+".retention", "%s is not longer than a request of this route may take (%s); a record would vanish while its request runs", p.Retention, lease)
 	}
 	if len(p.Fingerprint.Ignore) > 0 && !p.Fingerprint.JSON {

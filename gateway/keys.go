@@ -165,7 +165,7 @@ func keyRouteOf(cfg *config.Config, r *config.Route) (*keyRoute, error) {
 	p := r.Idempotency
 	k := &keyRoute{
 		policy: idempotency.Policy{
-			Lease:            time.Duration(r.Timeout) + config.SettleMargin,
+			Lease:            cfg.Lease(r),
 			Retention:        time.Duration(p.Retention),
 			Wait:             time.Duration(p.Wait),
 			MaxReplay:        int(p.MaxReplay),
