@@ -187,7 +187,7 @@ func (oc *originConn) exchange(x *exchange, rp *RoutePolicy, deadline time.Time)
 		res = result{outcome: admission.Answered}
 	}
 	uploaded := w.stop()
-	return res, err == nil && uploaded && res.failure == admission.None && !a.close && a.pos == len(a.in)
+	return res, err == nil && uploaded && res.outcome == admission.Answered && !a.close && a.pos == len(a.in)
 }
 
 // maxJoined is up to which size a body is written in one piece with its head:

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strconv"
@@ -98,13 +99,7 @@ func (oc *originConn) relay(x *exchange, w *watch) result {
 	x.out = x.appendAnswer(x.out[:0], f)
 	w.streaming()
 	for more := hasBody; more; {
-		if a.pos == len(a.in) {
-			// Nothing at hand: what has been said so far must not wait.
-			if err := x.flush(); err != nil {
-				return clientGone(err)
-			}
-		}
-		piece, err := oc.nextPiece(a, w.fill)
+		piece, err := oc.nextPiece(a, w.flushAndFill)
 		if err != nil && err != io.EOF {
 			x.keep = false
 			_ = x.flush()
@@ -235,6 +230,15 @@ func (w *watch) fill() error {
 			_ = w.oc.Conn.SetReadDeadline(w.due())
 		}
 	}
+}
+
+// flushAndFill is fill for the body of a stream: what has been said so far must
+// not wait for what may be a long time coming.
+func (w *watch) flushAndFill() error {
+	if err := w.x.flush(); err != nil {
+		return fmt.Errorf("%w: %v", errClientGone, err)
+	}
+	return w.fill()
 }
 
 // start begins to watch the client. Should it send anything, that is kept for
