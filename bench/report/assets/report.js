@@ -145,9 +145,21 @@
     values: [t, secs.map((s) => s.queue_age)],
   }));
 
+  // Seconds in which a class was refused more often than a less important one.
+  const inverted = (u) => {
+    const { ctx } = u, px = devicePixelRatio;
+    ctx.save();
+    ctx.fillStyle = css("--bad");
+    for (const i of data.inversions) {
+      const a = u.valToPos(i.second, "x", true), b = u.valToPos(i.second + 1, "x", true);
+      ctx.fillRect(a, u.bbox.top + u.bbox.height - 5 * px, Math.max(b - a - px, 2 * px), 5 * px);
+    }
+    ctx.restore();
+  };
+
   chart("shares", 220, () => ({
     opts: overTime(classes.map((c, i) => lineOf(c, palette[i % 8], share, { width: 2 + (classes.length - i) * 0.3, dash: i ? [8 - i, i + 1] : undefined })),
-      { write: (v) => v > 1 ? "" : Math.round(v * 100) + "%", scale: { range: [0, 1.15] } }),
+      { write: (v) => v > 1 ? "" : Math.round(v * 100) + "%", scale: { range: [0, 1.15] } }, { hooks: { draw: [inverted] } }),
     values: [t, ...classes.map((_, i) => secs.map((s) => s.classes[i].admitted_share ?? null))],
   }));
 
