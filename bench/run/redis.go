@@ -16,6 +16,7 @@ import (
 
 // redis is a Redis server and the proxy through which the gateway reaches it.
 type redis struct {
+	addr  string
 	cmd   *exec.Cmd
 	done  chan struct{}
 	proxy *faultproxy.Proxy
@@ -39,7 +40,7 @@ func startRedis(ctx context.Context, dir string) (*redis, error) {
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		return nil, fmt.Errorf("run: %w", err)
 	}
-	r := &redis{done: make(chan struct{})}
+	r := &redis{addr: addr, done: make(chan struct{})}
 	r.cmd = exec.Command(bin, "--bind", "127.0.0.1", "--port", port, "--dir", home, "--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction")
 	if err := r.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("run: %w", err)

@@ -68,6 +68,7 @@ type runner struct {
 	origin    *origin.Origin
 	gateway   *target.Gateway
 	redis     *redis
+	mirror    *mirror
 	generator *load.Generator
 	collector *result.Collector
 	dir       string
@@ -109,6 +110,7 @@ func Run(ctx context.Context, o Options) (_ *result.Result, err error) {
 	}
 	defer func() { err = errors.Join(err, r.origin.Close()) }()
 	defer func() { r.redis.stop() }()
+	defer func() { r.fail(r.mirror.stop()) }()
 	if err := r.startTarget(ctx); err != nil {
 		return nil, err
 	}
@@ -149,6 +151,7 @@ func Run(ctx context.Context, o Options) (_ *result.Result, err error) {
 	facts.CountersLost = r.countersLost
 	memory := r.usage().PeakMemory
 	stop()
+	r.fail(r.mirror.stop())
 	facts.TargetError = r.targetErr
 	res := r.collector.Result(facts)
 	res.Target = result.Target{Kind: r.kind, URL: r.url, CPUSeconds: spent.Seconds(), PeakMemory: memory}
@@ -189,6 +192,11 @@ func (r *runner) startTarget(ctx context.Context) (err error) {
 				return err
 			}
 			env = append(env, "BENCH_REDIS="+r.redis.url())
+			if st := r.s.Origin.RedisStream; st != nil {
+				if r.mirror, err = startMirror(ctx, r.redis.addr, st, r.origin); err != nil {
+					return err
+				}
+			}
 		}
 		r.gateway, err = target.Start(ctx, target.Options{Program: r.Program, Config: r.s.Relative(t.Config), Origin: r.origin.URL(), Env: env})
 		if err != nil {

@@ -67,6 +67,9 @@ func (s *Scenario) checkTarget(d *strict.Document) {
 	if s.Target.Redis && s.Target.Config == "" {
 		d.Problem("target.redis", "Redis is started for a gateway that the bench starts; write target.config")
 	}
+	if s.Origin.RedisStream != nil && !s.Target.Redis {
+		d.Problem("origin.redis_stream", "there is no Redis in this scenario; write target.redis: true")
+	}
 	for path, u := range map[string]string{"target.url": s.Target.URL, "target.admin": s.Target.Admin} {
 		if u == "" {
 			continue

@@ -75,6 +75,15 @@ type Origin struct {
 	Work *Duration `yaml:"work"`
 	// Work that may wait; what is published beyond gets 503.
 	MaxDepth int `yaml:"max_depth" default:"1000000" min:"1"`
+	// Keep the queue as a stream in the scenario's Redis, too, for a gateway that
+	// reads its signal there. Absent: over HTTP and in an answer field only.
+	RedisStream *RedisStream `yaml:"redis_stream"`
+}
+
+// RedisStream is a stream and the group of workers that reads it.
+type RedisStream struct {
+	Stream string `yaml:"stream" required:"true" min:"1" example:"work"`
+	Group  string `yaml:"group" required:"true" min:"1" example:"workers"`
 }
 
 // Duration is a distribution of durations.
