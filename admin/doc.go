@@ -21,6 +21,10 @@
 // and origins that a browser has no business sending it, and never serves a
 // secret: what it shows is listed field by field, not filtered.
 //
+// The dashboard is a page of its own files (see the folder dashboard) over one
+// stream: the whole state first, then once a second what has changed. A part of
+// the gateway appears on it, and in the status, by reporting a [Section].
+//
 // Nothing outside this package knows Prometheus. What other parts want shown
 // they hand over as a [Source] of values whose metrics are described in the
 // one catalogue (see [Catalogue]).

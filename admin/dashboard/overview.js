@@ -59,13 +59,13 @@ export function Tiles({store}) {
   const offered = store.lately('received') ?? 0;
   const rate = {admit: store.lately('admit') ?? 0, refuse: store.lately('refuse') ?? 0, replay: store.lately('replay') ?? 0};
   const decided = rate.admit + rate.refuse + rate.replay;
-  const worst = reasonsBy(store, 'refuse/').find(([, n]) => n > 0);
+  const worst = reasonsNow(store)[0];
   const p99 = store.lately('admitted/p99');
   const own = store.lately('decide/p99');
   const tiles = [
     {name: 'Offered', value: short(offered), unit: '/s', color: '--ink', series: 'received', sub: `${count(totals.received)} in all`},
     {name: 'Admitted', value: short(rate.admit), unit: '/s', color: '--admit', series: 'admit', sub: decided ? `${percent(rate.admit / decided)} of offered` : 'nothing offered'},
-    {name: 'Refused', value: short(rate.refuse), unit: '/s', color: '--shed', series: 'refuse', sub: worst ? `${percent(rate.refuse / decided)}, mostly ${words(worst[0])}` : 'nothing refused'},
+    {name: 'Refused', value: short(rate.refuse), unit: '/s', color: '--shed', series: 'refuse', sub: worst && decided ? `${percent(rate.refuse / decided)}, mostly ${words(worst[0])}` : 'nothing refused'},
     totals.verdicts.replay > 0 && {name: 'Replayed', value: short(rate.replay), unit: '/s', color: '--replay', series: 'replay', sub: `${count(totals.verdicts.replay)} in all`},
     {name: 'In flight', value: count(totals.in_flight), unit: '', color: '--key', series: 'in_flight', sub: 'requests being served'},
     {name: 'Slowest 1 in 100', value: p99 == null ? '–' : seconds(p99), unit: '', color: '--deferred', series: 'admitted/p99', sub: `half within ${seconds(store.lately('admitted/p50'))}`},
@@ -79,6 +79,12 @@ export function Tiles({store}) {
       <${Spark} values=${store.values(t.series)} color=${t.color} />
     </div>`)}</section>`;
 }
+
+// reasonsNow lists the reasons of the last ten seconds, most frequent first.
+const reasonsNow = (store) => store.names('refuse/')
+  .map((name) => [name, store.lately(`refuse/${name}`, 10)])
+  .filter(([, n]) => n > 0)
+  .sort((a, b) => b[1] - a[1]);
 
 // reasonsBy lists the reasons of the last five minutes, most frequent first.
 function reasonsBy(store, prefix) {
