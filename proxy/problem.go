@@ -123,6 +123,9 @@ func appendStatusLine(b []byte, status int) []byte {
 
 // appendConnection says what becomes of the client's connection.
 func (x *exchange) appendConnection(b []byte) []byte {
+	if x.keep && x.c.server.draining.Load() { // since the request began
+		x.keep = false
+	}
 	switch {
 	case !x.keep:
 		return append(b, "Connection: close\r\n"...)

@@ -90,6 +90,7 @@ func (oc *originConn) relay(x *exchange, w *watch) result {
 		f = framedByChunks
 	}
 	chunked := f == framedByChunks
+	w.up.settle()
 	endless := hasBody && a.contentLength < 0 && !chunked
 	if endless || w.up.waits() {
 		x.keep = false

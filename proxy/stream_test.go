@@ -395,7 +395,12 @@ func TestExpectAccepted(t *testing.T) {
 				g := startGateway(t, nil, origin.addr)
 				c := dial(t, g.addr)
 				r := bufio.NewReader(c)
-				for range 2 { // on one connection
+				requests := 2 // on one connection
+				if path == "/stream" {
+					// An answer may overtake the upload's end, which closes it.
+					requests = 1
+				}
+				for range requests {
 					if _, err := io.WriteString(c, "POST "+path+" HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n"+tc.framing+"\r\n\r\n"); err != nil {
 						t.Fatal(err)
 					}
@@ -407,13 +412,13 @@ func TestExpectAccepted(t *testing.T) {
 					if _, err := io.WriteString(c, tc.body); err != nil {
 						t.Fatal(err)
 					}
-					if got := readReply(t, r, "POST"); got.StatusCode != 200 || got.Close {
+					if got := readReply(t, r, "POST"); got.StatusCode != 200 || got.Close && path == "/pub" {
 						t.Errorf("answered with %d %v", got.StatusCode, got.Header)
 					}
 				}
-				requests, rest := origin.take()
-				if len(requests) != 2 || rest != "" || strings.Contains(requests[0], "Expect") || !strings.Contains(requests[1], "hello") {
-					t.Errorf("the origin received %q %q", requests, rest)
+				received, rest := origin.take()
+				if len(received) != requests || rest != "" || strings.Contains(received[0], "Expect") || !strings.Contains(received[requests-1], "hello") {
+					t.Errorf("the origin received %q %q", received, rest)
 				}
 			})
 		}
@@ -461,7 +466,7 @@ func TestNaiveClientReadsTooLarge(t *testing.T) {
 // An origin may answer before it has read the request, and then read no more:
 // its answer counts.
 func TestEarlyAnswer(t *testing.T) {
-	const size = 32 << 20
+	const size = 16 << 20 // more than sockets hold
 	const early = "HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 5\r\n\r\nearly"
 	for _, path := range []string{"/pub", "/stream"} {
 		for _, after := range []string{"reads no more", "closes", "reads on"} {
@@ -480,7 +485,9 @@ func TestEarlyAnswer(t *testing.T) {
 						_, _ = io.Copy(io.Discard, r)
 					}
 				})
-				g := startGateway(t, func(_ *Options, p *Policy) { p.Routes[0].MaxBody = 2 * size }, addr)
+				g := startGateway(t, func(_ *Options, p *Policy) {
+					p.Routes[0].MaxBody, p.Routes[0].BodyTimeout = 2*size, time.Minute
+				}, addr)
 				c := dial(t, g.addr)
 				go func() {
 					_, _ = io.WriteString(c, "POST "+path+" HTTP/1.1\r\nHost: a\r\nContent-Length: "+itoa(size)+"\r\n\r\n")

@@ -133,6 +133,21 @@ func (u *upload) headArrived() {
 	u.hasHead = true
 }
 
+// settle gives an upload that is just about over the moment to notice: most
+// origins answer when they have everything, and a connection whose upload is over
+// can be kept.
+func (u *upload) settle() {
+	if u == nil || !u.waits() {
+		return
+	}
+	soon := time.NewTimer(time.Millisecond)
+	defer soon.Stop()
+	select {
+	case <-u.done:
+	case <-soon.C:
+	}
+}
+
 // due is when the answer's head must be there; zero while the upload runs.
 func (u *upload) due() time.Time {
 	u.mu.Lock()
