@@ -19,6 +19,8 @@ demo: ## See Sluice at work, in one process
 .PHONY: test
 test: packages lint ## Run all tests, installing what they need
 	$(GO) test -race -shuffle=on -timeout 30m ./...
+	@# The race detector allocates, so promises about memory are kept without it.
+	$(GO) test -run 'Alloc|Tenants|Retain' -timeout 10m ./admission/... ./priority/... ./proxy/... ./gateway/... ./admin/... ./idempotency/... ./shedding/...
 
 .PHONY: lint
 lint: ## gofmt, vet and staticcheck
