@@ -53,6 +53,9 @@ func New(o Options, now time.Time, previous *Gate) (*Gate, error) {
 	if previous != nil {
 		g.line, g.seed, g.ids = previous.line, previous.seed, previous.ids
 		g.promises, g.uses = previous.promises, previous.uses
+		if g.tickets != nil && g.tickets.madeUp && previous.tickets != nil && previous.tickets.madeUp {
+			g.tickets = previous.tickets
+		}
 	} else {
 		g.promises, g.uses = newMemory(o.Promises, g.seed), newMemory(o.Promises, mix(g.seed))
 	}

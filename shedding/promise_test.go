@@ -162,6 +162,27 @@ func TestSecretsRotate(t *testing.T) {
 	}
 }
 
+// Property 10: a secret that was made up is kept across reloads.
+func TestMadeUpSecretSurvivesReload(t *testing.T) {
+	old := newTestGate(t, QueueOptions{}, withTickets(t))
+	ticket := refused(t, old, strain(t, old, start, 90), "t", 2, nil).ticket()
+	for name, c := range map[string]struct {
+		secrets [][]byte
+		want    bool
+	}{"made up again": {nil, true}, "given now": {[][]byte{secret}, false}} {
+		o := Options{Classes: 3}
+		withTickets(t, c.secrets...)(&o)
+		next, err := New(o, start, old)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := admission.Request{Tenant: "t", Class: 2, Route: &testRoute}
+		if _, ok := next.tickets.read(ticket, &r); ok != c.want {
+			t.Errorf("%s: the ticket is good: %v, want %v", name, ok, c.want)
+		}
+	}
+}
+
 func TestSigningAllocatesNothing(t *testing.T) {
 	tickets, err := NewTickets(secret)
 	if err != nil {

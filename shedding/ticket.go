@@ -35,7 +35,8 @@ const (
 // gateway with the same secrets keeps a promise that another one made. It is
 // safe for concurrent use.
 type Tickets struct {
-	keys []ticketKey // the first signs, all verify
+	keys   []ticketKey // the first signs, all verify
+	madeUp bool        // nobody else has the secret
 }
 
 type ticketKey struct {
@@ -55,14 +56,15 @@ const minSecret = 16
 // NewTickets signs with the first secret and accepts what any of them signed,
 // so a secret is rotated by putting a new one in front and dropping the old
 // one once its promises have lapsed. Without secrets it makes one up: promises
-// then hold for this process only.
+// then hold for this process only, across reloads too.
 func NewTickets(secrets ...[]byte) (*Tickets, error) {
-	if len(secrets) == 0 {
+	madeUp := len(secrets) == 0
+	if madeUp {
 		s := make([]byte, 32)
 		rand.Read(s) // never fails
 		secrets = [][]byte{s}
 	}
-	t := &Tickets{keys: make([]ticketKey, len(secrets))}
+	t := &Tickets{keys: make([]ticketKey, len(secrets)), madeUp: madeUp}
 	for i, s := range secrets {
 		if len(s) < minSecret {
 			return nil, fmt.Errorf("shedding: ticket secret %d has %d bytes, want at least %d", i+1, len(s), minSecret)

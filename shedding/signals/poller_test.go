@@ -122,7 +122,7 @@ func TestReaderThatHangs(t *testing.T) {
 			if calls++; calls == 1 {
 				<-back
 			}
-			return fine(nil)
+			return fine(t.Context())
 		})
 		p := Start(k, Source{Queue: "q", Signal: "s", Reader: r, Every: time.Second})
 		time.Sleep(10 * time.Second)
@@ -148,7 +148,7 @@ func TestStopDoesNotWaitForAReaderThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		back := make(chan struct{})
 		r := &script{began: time.Now(), plays: []func(context.Context) (shedding.Sample, error){
-			func(context.Context) (shedding.Sample, error) { <-back; return fine(nil) },
+			func(context.Context) (shedding.Sample, error) { <-back; return fine(t.Context()) },
 		}}
 		k := &sink{}
 		p := Start(k, Source{Queue: "q", Signal: "s", Reader: r, Every: time.Second})
