@@ -21,6 +21,11 @@ test: packages lint ## Run all tests, installing what they need
 	$(GO) test -race -shuffle=on -timeout 30m ./...
 	@# The race detector allocates, so promises about memory are kept without it.
 	$(GO) test -run 'Alloc|Tenants|Retain' -timeout 10m ./admission/... ./priority/... ./proxy/... ./gateway/... ./admin/... ./idempotency/... ./shedding/...
+	$(MAKE) dashboard-test
+
+.PHONY: dashboard-test
+dashboard-test: packages ## Test the dashboard in a real browser
+	cd admin/dashboard/test && npm install --no-audit --no-fund --silent && npm test
 
 .PHONY: lint
 lint: ## gofmt, vet and staticcheck

@@ -204,7 +204,8 @@ type Log struct {
 type DecisionLog struct {
 	// off, stdout, stderr, or a file to append to, written with a slash.
 	Output Output `yaml:"output" default:"off" restart:"true" aka:"file,path"`
-	// Most refusals written each second; the rest are counted.
+	// Most refusals of each route and reason written each second; the rest are
+	// counted.
 	RefusalsPerSecond int `yaml:"refusals_per_second" default:"100" restart:"true" min:"1" max:"1000000"`
 }
 

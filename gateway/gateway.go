@@ -127,11 +127,13 @@ func New(opts Options) (*Gateway, error) {
 		Gateway: g, Metrics: g.metrics, Live: g.live, Records: records{g}, Signals: signalDesk{g}, Sections: g.sections(), Logger: g.log,
 	})
 	if err == nil {
-		err = g.admin.Start()
+		if err = g.admin.Start(); err != nil {
+			err = listenError("admin.listen", string(cfg.Admin.Listen), err)
+		}
 	}
 	if err != nil {
 		g.listener.Close()
-		return nil, listenError("admin.listen", string(cfg.Admin.Listen), err)
+		return nil, err
 	}
 	g.metrics.ConfigLoaded(admin.ReloadRecord{At: time.Now(), Trigger: "start", Hash: cfg.Source.Hash})
 	for _, w := range cfg.Source.Warnings {
@@ -158,7 +160,7 @@ func (g *Gateway) observe(cfg *config.Config) error {
 		}
 		g.records = admin.NewDecisionLog(w, admin.LogOptions{PerSecond: cfg.DecisionLog.RefusalsPerSecond, Logger: g.log})
 	}
-	g.metrics = admin.NewMetrics(admin.MetricsOptions{Version: g.opts.Version, TopTenants: cfg.Metrics.Tenants, Log: g.records})
+	g.metrics = admin.NewMetrics(admin.MetricsOptions{Version: g.opts.Version, TopTenants: topTenants(cfg), Log: g.records})
 	g.metrics.AddSource(g.measure)
 	g.live = admin.NewLive(g.metrics, admin.LiveOptions{Sections: g.sections()})
 	g.observer = observers{admin.Fanout{g.metrics, g.live}, g.metrics}
@@ -166,6 +168,15 @@ func (g *Gateway) observe(cfg *config.Config) error {
 		g.observer.Fanout = append(g.observer.Fanout, g.records)
 	}
 	return nil
+}
+
+// topTenants is how many tenants have series of their own, as admin wants it:
+// negative for none.
+func topTenants(cfg *config.Config) int {
+	if n := cfg.Metrics.Tenants; n > 0 {
+		return n
+	}
+	return -1
 }
 
 func (g *Gateway) openLog(out config.Output) (interface{ Write([]byte) (int, error) }, error) {
