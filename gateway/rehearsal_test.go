@@ -153,16 +153,16 @@ func TestRehearsalDecidesAsTheGateway(t *testing.T) {
 		t.Fatal(err)
 	}
 	reasons := map[admission.Reason]int{}
-	for seed := uint64(1); seed <= 12; seed++ {
+	for seed := uint64(1); seed <= 6; seed++ {
 		rnd := rand.New(rand.NewPCG(seed, 7))
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		live, rehearsal := liveLike(t, cfg, now, seed), rehearsed(t, cfg, now, seed)
 		age, next := 0.0, now
-		for n := range 4000 {
+		for n := range 2500 {
 			now = now.Add(time.Duration(rnd.ExpFloat64() * float64(20*time.Millisecond)))
 			for ; !next.After(now); next = next.Add(time.Second) {
 				age = min(max(age+rnd.Float64()*3-1, 0), 70)
-				for queue, lost := range map[string]bool{"orders": false, "mails": n > 1500 && n < 3000} {
+				for queue, lost := range map[string]bool{"orders": false, "mails": n > 1000 && n < 2000} {
 					if lost {
 						continue
 					}
@@ -195,11 +195,11 @@ func TestRehearsalDecidesAsTheGateway(t *testing.T) {
 		admission.None, admission.TenantLimit, admission.Deferred, admission.Shed, admission.SignalLost, admission.OriginFull,
 		admission.KeyMissing, admission.KeyReused, admission.KeyInProgress, admission.KeyInDoubt, admission.NoRoute,
 	} {
-		if r != admission.SignalLost && reasons[r] == 0 {
+		if reasons[r] == 0 {
 			t.Errorf("the traffic never met %v, so that nothing is proved about it", r)
 		}
 	}
-	t.Logf("decisions compared: %v", reasons)
+	t.Logf("seeds 1 to 6; decisions compared: %v", reasons)
 }
 
 func randomRequest(rnd *rand.Rand, n int) admission.Request {
