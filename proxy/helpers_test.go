@@ -104,7 +104,8 @@ func readWire(r *bufio.Reader) (string, error) {
 		if err != nil {
 			return b.String(), err
 		}
-		n := number(strings.TrimSpace(s), 16)
+		size, _, _ := strings.Cut(strings.TrimSpace(s), ";")
+		n := number(size, 16)
 		if err := body(n + 2); err != nil {
 			return b.String(), err
 		}
