@@ -52,6 +52,18 @@ func run(t testing.TB, o Options) (*Interval, []*Interval) {
 	return &all, parts
 }
 
+// quiet reports whether requests were sent on time. Where the machine is busy
+// with other things they are not, everything takes longer than it should, and
+// only lower bounds can be held against the truth.
+func quiet(t *testing.T, all *Interval) bool {
+	lag := Quantile(all.Lag, 0.99)
+	if lag > 2*time.Millisecond {
+		t.Logf("the machine is busy (requests were sent %v late at p99): upper bounds are not checked", lag)
+		return false
+	}
+	return true
+}
+
 // A server that stalls for a second shows in the response time of every request
 // that was due meanwhile, with the value that geometry demands, although the
 // service time of a closed loop would show one slow request.
@@ -81,10 +93,11 @@ func TestAStallShowsAtItsTrueSize(t *testing.T) {
 	}
 	// A quarter of all requests was due during the stall, spread evenly over it:
 	// the share q of all requests that waits longer than (1-4q) seconds.
+	upper := quiet(t, all)
 	for _, q := range []float64{0.99, 0.95, 0.9, 0.8} {
 		want := stall - time.Duration(4*(1-q)*float64(time.Second))
 		got := Quantile(c.Response[Admitted], q)
-		if got < want-60*time.Millisecond || got > want+150*time.Millisecond {
+		if got < want-60*time.Millisecond || upper && got > want+150*time.Millisecond {
 			t.Errorf("p%v of the response time is %v; a stall of %v makes it %v", q*100, got, stall, want)
 		}
 	}
@@ -211,9 +224,10 @@ func TestServiceTimesComeBack(t *testing.T) {
 		Classes: []Class{{Name: "a"}},
 	})
 	h := all.Sum().Service[Admitted]
+	upper := quiet(t, all)
 	for _, q := range []float64{0.1, 0.5, 0.9, 0.99} {
 		want := 10*time.Millisecond + time.Duration(q*40*float64(time.Millisecond))
-		if got := Quantile(h, q); got < want-time.Millisecond || got > want+6*time.Millisecond {
+		if got := Quantile(h, q); got < want-time.Millisecond || upper && got > want+6*time.Millisecond {
 			t.Errorf("p%v of the service time is %v, the server's is %v", q*100, got, want)
 		}
 	}

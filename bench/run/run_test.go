@@ -54,8 +54,8 @@ healthy: All is well.
 seed: 7
 origin: {workers: 4, work: {fixed: 4ms}}
 classes:
-  - {name: critical, share: 50%%, path: /orders, deadline: 2s, tenants: {count: 3}%s}
-  - {name: bulk, share: 50%%, path: /exports, deadline: 2s, tenants: {count: 3}}
+  - {name: critical, share: 50%%, path: /orders, deadline: 60s, tenants: {count: 3}%s}
+  - {name: bulk, share: 50%%, path: /exports, deadline: 60s, tenants: {count: 3}}
 stages:
   - {name: hold, rate: 200/s, for: 2s}
 %s
@@ -207,7 +207,9 @@ events:
 thresholds:
   - {metric: failed_share, at_least: 10%}
 `, honest)
-	if age := r.Stages[0].QueueAgeMax; age < 0.85 || age > 1.3 {
+	// Between pause and resume lies a second, give or take how late a busy machine
+	// gets round to either; without a pause nothing waits at all.
+	if age := r.Stages[0].QueueAgeMax; age < 0.3 || age > 2 {
 		t.Errorf("a pause of a second made the oldest work %.2fs old", age)
 	}
 	if r.Total.Reasons["origin_503"] == 0 || r.Verdict != result.Pass {

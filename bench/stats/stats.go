@@ -21,7 +21,12 @@ func Median(xs []float64) float64 {
 	if len(xs) == 0 {
 		return 0
 	}
-	s := slices.Sorted(slices.Values(xs))
+	return sortedMedian(slices.Clone(xs))
+}
+
+// sortedMedian sorts s, of at least one, and returns its median.
+func sortedMedian(s []float64) float64 {
+	slices.Sort(s)
 	if n := len(s); n%2 == 0 {
 		return (s[n/2-1] + s[n/2]) / 2
 	}
@@ -45,7 +50,7 @@ func Bootstrap(xs []float64, seed uint64) Estimate {
 		for j := range draw {
 			draw[j] = xs[r.IntN(len(xs))]
 		}
-		medians[i] = Median(draw)
+		medians[i] = sortedMedian(draw)
 	}
 	slices.Sort(medians)
 	e.Low, e.High = medians[resamples*25/1000], medians[resamples*975/1000-1]
