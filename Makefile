@@ -45,3 +45,6 @@ fuzz: ## Fuzz everything that parses outside input, 30 s each (FUZZTIME=5m for l
 bench: ## Micro-benchmarks of the request path
 	$(GO) test -run '^$$' -bench . -benchmem ./admission/... ./priority/... ./proxy/... ./admin/... ./idempotency/... ./shedding/...
 
+.PHONY: chaos
+chaos: packages ## Break everything under a million keyed requests, and judge what comes of it (CHAOS_REQUESTS, CHAOS_SEEDS, CHAOS_SEED, CHAOS_RACE=1)
+	CHAOS_REQUESTS=$(or $(CHAOS_REQUESTS),1000000) CHAOS_SEEDS=$(or $(CHAOS_SEEDS),40) $(GO) test -count=1 -timeout 0 -v ./chaos

@@ -1,0 +1,158 @@
+//go:build unix
+
+package chaos
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+)
+
+// resolution is what the operator made of a record in doubt.
+type resolution struct {
+	entry    int // completed with its answer; 0: absent
+	from, to int64
+}
+
+// mostResolved bounds how many records an operator looks at in one history.
+const mostResolved = 150
+
+// operate lets an operator resolve records in doubt as the ledger says: executed
+// and with what answer, or not. Afterwards they are asked for again.
+func (w *world) operate() {
+	r := rand.New(rand.NewPCG(w.seed, 5))
+	var resolved []record
+	for _, rec := range w.records() {
+		if len(resolved) == mostResolved || w.aborted.Load() {
+			break
+		}
+		w.mu.Lock()
+		ops := w.byRecord[rec]
+		last := ops[len(ops)-1]
+		w.mu.Unlock()
+		if last.reason != "key_in_doubt" {
+			continue
+		}
+		executed := w.origin.executionOf(rec)
+		if executed != nil && (executed.fate.status < 200 || executed.fate.means == silenced) {
+			continue // no answer to give
+		}
+		if w.resolve(w.anyGateway(r), rec, executed) {
+			resolved = append(resolved, rec)
+		}
+	}
+	w.askAgain(resolved)
+}
+
+// executionOf returns the entry that executed rec, nil if none did.
+func (o *origin) executionOf(rec record) *entry {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, e := range o.byRecord[rec] {
+		if e.executed() {
+			return e
+		}
+	}
+	return nil
+}
+
+// entryFor returns the entry of a client's request, nil if it has not arrived.
+func (o *origin) entryFor(op int) *entry {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.byOp[op]
+}
+
+// resolved reports whether the operator gave rec its answer.
+func (w *world) resolved(rec record) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.operated[rec] != nil
+}
+
+func (w *world) resolve(at *gateway, rec record, executed *entry) bool {
+	ask := map[string]any{"tenant": rec.tenant, "route": rec.route, "key": rec.key, "resolve": "absent"}
+	res := &resolution{from: w.now()}
+	if executed != nil {
+		res.entry = executed.id
+		ask["resolve"] = "completed"
+		body := executed.answer(executed.fate)
+		if len(body) > maxReplay {
+			body = ""
+		}
+		ask["answer"] = map[string]any{"status": executed.fate.status, "body": body, "header": map[string]string{
+			"ETag": executed.etag(), "Location": executed.location(), "Content-Type": answerType,
+		}}
+	}
+	w.mu.Lock()
+	w.operated[rec] = res
+	w.mu.Unlock()
+	text, _ := json.Marshal(ask)
+	got, err := http.Post("http://"+at.now.Load().admin+"/records", "application/json", bytes.NewReader(text))
+	if err != nil {
+		w.violate("%s: an operator cannot resolve it: %v", rec, err)
+		return false
+	}
+	defer got.Body.Close()
+	said, _ := io.ReadAll(got.Body)
+	res.to = w.now()
+	if got.StatusCode != http.StatusOK {
+		w.violate("%s: an operator cannot resolve it: %s: %s", rec, got.Status, said)
+		return false
+	}
+	w.count(func(f *figures) { f.resolved++ })
+	return true
+}
+
+// metrics are a gateway's counters, by name and labels as they are written.
+type metrics map[string]float64
+
+func readMetrics(in io.Reader) (metrics, error) {
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return nil, err
+	}
+	m := metrics{}
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		series, value, ok := strings.Cut(strings.TrimSpace(line), "} ")
+		if !ok {
+			if series, value, ok = strings.Cut(strings.TrimSpace(line), " "); !ok {
+				continue
+			}
+		} else {
+			series += "}"
+		}
+		var v float64
+		if _, err := fmt.Sscan(value, &v); err != nil {
+			return nil, fmt.Errorf("metrics: %q: %w", line, err)
+		}
+		m[series] = v
+	}
+	return m, nil
+}
+
+// sum adds up the series of a name whose labels are among others these, each
+// written label="value".
+func (m metrics) sum(name string, labels ...string) (total int) {
+	for series, v := range m {
+		of, rest, _ := strings.Cut(series, "{")
+		if of != name {
+			continue
+		}
+		all := true
+		for _, l := range labels {
+			all = all && strings.Contains(rest, l)
+		}
+		if all {
+			total += int(v)
+		}
+	}
+	return total
+}
