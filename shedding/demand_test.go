@@ -88,7 +88,7 @@ func TestDemandIsNeverTooLowAndFades(t *testing.T) {
 // Property 7: a tenant below its fair share is not shed while a heavier one of
 // the same class passes above it. With many tenants and a few heavy ones.
 func TestHeaviestTenantsAreRefusedFirst(t *testing.T) {
-	for seed := range uint64(5) {
+	for seed := range uint64(3) {
 		g := newTestGate(t, QueueOptions{}, func(o *Options) { o.Seed = seed + 1 })
 		r := rand.New(rand.NewPCG(seed, 9))
 		offered, admitted := map[string]float64{}, map[string]float64{}
@@ -152,19 +152,19 @@ func TestAMillionTenants(t *testing.T) {
 	g := newTestGate(t, QueueOptions{})
 	now := strain(t, g, start, 50)
 	heavyIn, heavy, lightIn, light := 0.0, 0.0, 0.0, 0.0
-	for i := range 600000 {
-		at := now.Add(time.Duration(i) * 20 * time.Microsecond)
-		if i%100000 == 0 {
-			if _, err := g.Observe(at, "q", "s", Sample{Depth: Known(5000), Done: Known(1900 + float64(i)/500)}); err != nil {
+	for i := range 200000 {
+		at := now.Add(time.Duration(i) * 60 * time.Microsecond)
+		if i%33333 == 0 {
+			if _, err := g.Observe(at, "q", "s", Sample{Depth: Known(5000), Done: Known(1900 + float64(i)*6/1000)}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		name := fmt.Sprint("light-", i%1000000)
+		name := fmt.Sprint("light-", i*5)
 		if i%10 == 0 {
 			name = "heavy"
 		}
 		a := reserve(g, at, name, 2, nil)
-		if i < 300000 {
+		if i < 100000 {
 			continue
 		}
 		if name == "heavy" {

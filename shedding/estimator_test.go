@@ -9,10 +9,10 @@ import (
 
 // tank is a queue for estimators: work goes in and out at given rates.
 type tank struct {
-	e             *estimator
-	now           float64
-	depth, done   float64
-	owed, arrived float64
+	e           *estimator
+	now         float64
+	depth, done float64
+	owed        float64
 }
 
 func newTank() *tank { return &tank{e: newEstimator(newAdmissions(0, 120))} }
@@ -213,8 +213,7 @@ func TestLogForgetsWhatIsLongAgo(t *testing.T) {
 		t.Error("the reach of the log is wrong")
 	}
 	between(t, "admitted by 1800 s", log.at(1800, 1999.5), 17990, 18010)
-	var other admissions
-	other = *newAdmissions(0, 300)
+	other := newAdmissions(0, 300)
 	other.adopt(log, 1999.5)
 	between(t, "the same after a reload with another limit", other.at(1800, 1999.5), 17980, 18020)
 	other.roll(2010)

@@ -14,14 +14,12 @@ import (
 // use, take constant time, allocate nothing and do no I/O; samples are handed
 // in with [Gate.Observe].
 type Gate struct {
-	line     timeline
-	queues   []*queue
-	maxRetry float64 // seconds
-	maxWait  float64 // before jitter
-	header   string
-	tickets  *Tickets
-	seed     uint64
-	ids      *atomic.Uint64
+	line    timeline
+	queues  []*queue
+	header  string
+	tickets *Tickets
+	seed    uint64
+	ids     *atomic.Uint64
 
 	promises *memory // by tenant and idempotency key
 	uses     *memory // ids of promises that were made use of
@@ -39,13 +37,11 @@ func New(o Options, now time.Time, previous *Gate) (*Gate, error) {
 		return nil, err
 	}
 	g := &Gate{
-		line:     timeline{now},
-		maxRetry: o.MaxRetryAfter.Seconds(),
-		maxWait:  o.MaxRetryAfter.Seconds() / (1 + jitter),
-		header:   o.KeyHeader,
-		tickets:  o.Tickets,
-		seed:     o.Seed,
-		ids:      new(atomic.Uint64),
+		line:    timeline{now},
+		header:  o.KeyHeader,
+		tickets: o.Tickets,
+		seed:    o.Seed,
+		ids:     new(atomic.Uint64),
 	}
 	if g.seed == 0 {
 		g.seed = rand.Uint64()

@@ -52,6 +52,9 @@ type QueueOptions struct {
 	Signals  []SignalOptions
 	// Bands has one band for each class, most important first.
 	Bands []Band
+	// MaxRetryAfter bounds Retry-After, and with it for how long after an
+	// overload began everybody can be promised something; 0: that of Options.
+	MaxRetryAfter time.Duration
 	// Mode Shadow counts all refusals of this queue without enforcing them.
 	Mode admission.Mode
 }
@@ -61,7 +64,7 @@ type Options struct {
 	// Classes is the number of classes, from 1 to 16.
 	Classes int
 	Queues  []QueueOptions
-	// MaxRetryAfter bounds Retry-After; 0: 15 minutes.
+	// MaxRetryAfter is that of queues which do not say; 0: 15 minutes.
 	MaxRetryAfter time.Duration
 	// KeyHeader carries the idempotency key; "": Idempotency-Key.
 	KeyHeader string
@@ -98,9 +101,6 @@ func (o Options) filled() (Options, error) {
 	if o.MaxRetryAfter == 0 {
 		o.MaxRetryAfter = defaultMaxRetry
 	}
-	if o.MaxRetryAfter < time.Second {
-		bad("MaxRetryAfter is %v, want at least 1s", o.MaxRetryAfter)
-	}
 	if o.KeyHeader == "" {
 		o.KeyHeader = defaultKeyHeader
 	}
@@ -120,6 +120,9 @@ func (o Options) filled() (Options, error) {
 			bad("Queues[%d].Name is %q, want a name of its own", i, q.Name)
 		}
 		names[q.Name] = true
+		if q.MaxRetryAfter == 0 {
+			q.MaxRetryAfter = o.MaxRetryAfter
+		}
 		var problems []error
 		queues[i], problems = q.filled(o.Classes)
 		errs = append(errs, problems...)
@@ -135,6 +138,9 @@ func (q QueueOptions) filled(classes int) (QueueOptions, []error) {
 	}
 	if q.MaxUsefulAge < time.Second {
 		bad("MaxUsefulAge is %v, want at least 1s", q.MaxUsefulAge)
+	}
+	if q.MaxRetryAfter < time.Second {
+		bad("MaxRetryAfter is %v, want at least 1s", q.MaxRetryAfter)
 	}
 	if !(q.MaxDepth >= 0) {
 		bad("MaxDepth is %v, want 0 (any) or more", q.MaxDepth)

@@ -195,7 +195,7 @@ func TestSigningAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(200, func() {
 		tickets.AppendTicket(buf, &r, &p)
 		tickets.read(ticket, &r)
-	}); n != 0 {
+	}); n != 0 && !raceDetector {
 		t.Errorf("signing and reading a ticket allocates %v times", n)
 	}
 }

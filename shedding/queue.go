@@ -25,9 +25,11 @@ const (
 // queue is one queue behind the origin. Decisions read what the law last
 // published, without a lock; the law runs under one.
 type queue struct {
-	opts  QueueOptions
-	gate  *Gate
-	limit float64
+	opts     QueueOptions
+	gate     *Gate
+	limit    float64 // seconds, as are the next two
+	maxRetry float64
+	maxWait  float64 // maxRetry before jitter
 
 	log     *admissions
 	demand  *demand
@@ -99,17 +101,19 @@ func (f *atomicFloat) Store(v float64) { f.bits.Store(math.Float64bits(v)) }
 func newQueue(g *Gate, o QueueOptions, tenants int, now float64) *queue {
 	limit := o.MaxUsefulAge.Seconds()
 	q := &queue{
-		opts:    o,
-		gate:    g,
-		limit:   limit,
-		log:     newAdmissions(now, limit),
-		demand:  newDemand(tenants, demandMemory(limit)),
-		classes: make([]class, len(o.Bands)),
-		bands:   make([]Band, len(o.Bands)),
-		fresh:   make([]float64, len(o.Bands)),
-		back:    make([]float64, len(o.Bands)),
-		offered: make([]float64, len(o.Bands)),
-		ran:     now,
+		opts:     o,
+		gate:     g,
+		limit:    limit,
+		maxRetry: o.MaxRetryAfter.Seconds(),
+		maxWait:  o.MaxRetryAfter.Seconds() / (1 + jitter),
+		log:      newAdmissions(now, limit),
+		demand:   newDemand(tenants, demandMemory(limit)),
+		classes:  make([]class, len(o.Bands)),
+		bands:    make([]Band, len(o.Bands)),
+		fresh:    make([]float64, len(o.Bands)),
+		back:     make([]float64, len(o.Bands)),
+		offered:  make([]float64, len(o.Bands)),
+		ran:      now,
 	}
 	for _, s := range o.Signals {
 		q.signals = append(q.signals, newSignal(s, q.log, now))
@@ -271,7 +275,7 @@ func (q *queue) pledges(i int, t, d, p, level float64) float64 {
 	}
 	e := q.signals[q.worst].est
 	room := 2 * e.rate
-	if t-c.since > q.gate.maxWait {
+	if t-c.since > q.maxWait {
 		room = e.rate - e.foreign
 		for j := range i {
 			room -= q.classes[j].offeredLong
@@ -305,7 +309,7 @@ func (q *queue) comeBack(i int, t float64) float64 {
 			drain = e.blind.v - mid*q.limit
 		}
 	}
-	return min(max(drain, elapsed, 1), q.gate.maxWait)
+	return min(max(drain, elapsed, 1), q.maxWait)
 }
 
 // adopt takes over what a queue of the same name has learned under another

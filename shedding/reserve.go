@@ -114,7 +114,7 @@ func (q *queue) pledge(now time.Time, r *admission.Request, c *class, tenant uin
 // seconds.
 func (q *queue) comeBackIn(c *class) time.Duration {
 	s := c.again.Load() * (1 + jitter*float64(q.draw()))
-	return time.Duration(math.Ceil(min(max(s, 1), q.gate.maxRetry))) * time.Second
+	return time.Duration(math.Ceil(min(max(s, 1), q.maxRetry))) * time.Second
 }
 
 // giveBack undoes an admission.

@@ -1,0 +1,5 @@
+//go:build !race
+
+package shedding
+
+const raceDetector = false
