@@ -96,6 +96,14 @@ func (x *exchange) serve(s *Server) {
 	x.event.Outcome = admission.Unknown // until it is known
 	res := x.policy.Origin.roundTrip(x, rp)
 	x.event.Outcome, x.event.Failure, x.event.Detail = res.outcome, res.failure, res.detail
+	if res.failure == admission.OriginFull {
+		// No connection was to be had, so it was not let in after all.
+		ctl.GiveBack(time.Now(), &x.request)
+		x.event.Outcome, x.event.Failure = admission.NotTried, admission.None
+		x.decision.Refuse(admission.Refusal{Reason: res.failure, RetryAfter: time.Second})
+		x.answerProblem()
+		return
+	}
 	x.decision.KeyStatus = ctl.End(time.Now(), &x.request, res.outcome, x.recordable())
 	switch {
 	case res.relayed:
