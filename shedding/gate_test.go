@@ -262,7 +262,7 @@ func TestShadowCountsAndLetsPass(t *testing.T) {
 			t.Errorf("%s: mode %v, permit %v, promise %v; want a shadow refusal with a permit and no promise", name, a.refusal.Mode, a.permit, a.d.Promise)
 		}
 		st := g.State(now)[0].Classes[2]
-		if st.Shadow != 1 || st.Refused != 0 || total(g)-before != int64(st.AdmittedNewcomers)+1 {
+		if st.Shadow != 1 || st.Refused != 0 || st.Promised != 0 || total(g)-before != int64(st.AdmittedNewcomers)+1 {
 			t.Errorf("%s: %d counted as shadow, %d as refused, %d admissions", name, st.Shadow, st.Refused, total(g)-before)
 		}
 		g.GiveBack(now, a.permit)

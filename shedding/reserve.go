@@ -36,7 +36,7 @@ func (q *queue) reserve(now time.Time, r *admission.Request, d *admission.Decisi
 	if standing == early && !open {
 		// Neither better nor worse off than by waiting.
 		c.count.early.Add(1)
-		return q.refuse(now, r, d, admission.Permit{}, promise)
+		return q.refuse(now, r, d, admission.Permit{Amount: int64(r.Class), Key: tenant}, promise)
 	}
 	if standing != stranger && g.use(now, promise) {
 		permit := admission.Permit{Gate: g, Ref: q, Amount: int64(r.Class) | permitBack, Key: promise.ID}
@@ -46,7 +46,7 @@ func (q *queue) reserve(now time.Time, r *admission.Request, d *admission.Decisi
 			q.log.add(1)
 			return permit, admission.Refusal{}
 		}
-		return q.refuse(now, r, d, permit, q.pledge(now, r, c, tenant))
+		return q.refuse(now, r, d, permit, q.pledge(now, r, tenant))
 	}
 
 	permit := admission.Permit{Gate: g, Ref: q, Amount: int64(r.Class), Key: tenant}
@@ -61,11 +61,9 @@ func (q *queue) reserve(now time.Time, r *admission.Request, d *admission.Decisi
 		return permit, admission.Refusal{}
 	}
 	if height < c.pledge.Load() {
-		promise = q.pledge(now, r, c, tenant)
-	} else {
-		promise = admission.Promise{NotBefore: now.Add(q.comeBackIn(c))}
+		return q.refuse(now, r, d, permit, q.pledge(now, r, tenant))
 	}
-	return q.refuse(now, r, d, permit, promise)
+	return q.refuse(now, r, d, permit, admission.Promise{NotBefore: now.Add(q.comeBackIn(c))})
 }
 
 // refuse refuses r until the promise falls due, or where the policy is not
@@ -77,7 +75,7 @@ func (q *queue) refuse(now time.Time, r *admission.Request, d *admission.Decisio
 		Status:     band.Status,
 		RetryAfter: max(promise.NotBefore.Sub(now), time.Second),
 	}
-	if q.opts.Mode == admission.Shadow || band.Mode == admission.Shadow || r.Route.Mode == admission.Shadow {
+	if q.shadow(r) {
 		f.Mode = admission.Shadow
 		c.count.shadow.Add(1)
 		q.log.add(1)
@@ -91,10 +89,19 @@ func (q *queue) refuse(now time.Time, r *admission.Request, d *admission.Decisio
 	return admission.Permit{}, f
 }
 
+// shadow reports whether a refusal of r is counted only.
+func (q *queue) shadow(r *admission.Request) bool {
+	return q.opts.Mode == admission.Shadow || q.opts.Bands[r.Class].Mode == admission.Shadow || r.Route.Mode == admission.Shadow
+}
+
 // pledge promises r that it gets in if it comes back when told.
-func (q *queue) pledge(now time.Time, r *admission.Request, c *class, tenant uint64) admission.Promise {
+func (q *queue) pledge(now time.Time, r *admission.Request, tenant uint64) admission.Promise {
+	c := &q.classes[r.Class]
 	wait := q.comeBackIn(c)
 	notBefore := now.Truncate(time.Second).Add(wait)
+	if q.shadow(r) {
+		return admission.Promise{NotBefore: notBefore}
+	}
 	p := admission.Promise{
 		NotBefore: notBefore,
 		Lapse:     notBefore.Add(max(wait, minGrace*time.Second)),
