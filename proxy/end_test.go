@@ -286,3 +286,22 @@ func TestReloadUnderConnections(t *testing.T) {
 		t.Errorf("answered with %d", got.StatusCode)
 	}
 }
+
+// Property 13: a large head leaves the request behind it whole.
+func TestRequestBehindALargeHead(t *testing.T) {
+	baseline(t)
+	origin := newLedger(t)
+	g := startGateway(t, func(o *Options, _ *Policy) { o.Limits.Headers = 1 << 20 }, origin.addr)
+	c := dial(t, g.addr)
+	large := get("X: " + strings.Repeat("x", 200<<10) + "\r\n")
+	go func() { _, _ = io.WriteString(c, strings.Repeat(large+next, 3)) }()
+	r := bufio.NewReader(c)
+	for i := range 6 {
+		if got := readReply(t, r, "GET"); got.StatusCode != 200 {
+			t.Fatalf("request %d was answered with %d %s", i, got.StatusCode, got.body)
+		}
+	}
+	if requests, rest := origin.take(); len(requests) != 6 || rest != "" || !strings.HasPrefix(requests[5], "GET /pub/smuggled HTTP/1.1\r\n") {
+		t.Errorf("the origin received %d requests and %q", len(requests), rest)
+	}
+}

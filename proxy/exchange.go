@@ -23,6 +23,7 @@ type exchange struct {
 	out []byte // what is being written, to the origin or to the client
 
 	answer answer
+	watch  watch
 
 	policy   *Policy
 	request  admission.Request
@@ -39,6 +40,7 @@ type exchange struct {
 const (
 	bufferSize    = 4 << 10
 	maxKeptBuffer = 64 << 10 // larger buffers are left to the garbage collector
+	maxKeptFields = 1024     // likewise
 )
 
 var exchanges = sync.Pool{New: func() any {
@@ -68,14 +70,18 @@ func (x *exchange) release() {
 // reset makes x ready for the next request on its connection, keeping bytes of
 // it that have arrived already.
 func (x *exchange) reset() {
-	rest := copy(x.in, x.in[x.pos:])
-	x.in, x.pos = trimmed(x.in)[:rest], 0
+	rest := x.in[x.pos:]
+	x.in, x.pos = append(trimmed(x.in), rest...), 0
 	x.bodyBuf = trimmed(x.bodyBuf)
 	x.out = trimmed(x.out)
+	if cap(x.head.fields) > maxKeptFields {
+		x.head.fields = nil
+	}
 	x.head.reset()
 	x.violation = violation{}
 	x.body = bodyReader{}
 	x.answer.reset()
+	x.watch.begin(nil, nil, time.Time{})
 	x.request.Reset()
 	x.decision = admission.Decision{}
 	x.event = admission.Event{}

@@ -139,7 +139,8 @@ func (oc *originConn) fill(a *answer) error {
 // exchange makes the round trip on this connection. reusable says that the
 // answer was complete and nothing is left over.
 func (oc *originConn) exchange(x *exchange, rp *RoutePolicy, deadline time.Time) (res result, reusable bool) {
-	w := watch{oc: oc, x: x, deadline: deadline}
+	w := &x.watch
+	w.begin(oc, x, deadline)
 	defer w.stop()
 	x.out = x.appendRequestHead(x.out[:0], rp)
 	body := x.bodyBuf
@@ -163,7 +164,7 @@ func (oc *originConn) exchange(x *exchange, rp *RoutePolicy, deadline time.Time)
 		return oc.broken(err), false
 	}
 	// Even when writing failed the origin may have said why: an early 413, say.
-	if readErr := oc.readHead(x, &w, rp.Stream); readErr != nil {
+	if readErr := oc.readHead(x, w, rp.Stream); readErr != nil {
 		if err == nil {
 			err = readErr
 		}
@@ -179,7 +180,7 @@ func (oc *originConn) exchange(x *exchange, rp *RoutePolicy, deadline time.Time)
 	case a.status == 101:
 		return oc.broken(garbage("it switches protocols unasked")), false
 	case rp.Stream:
-		res = oc.relay(x, &w)
+		res = oc.relay(x, w)
 	default:
 		if err := oc.readBody(x, rp.MaxAnswer); err != nil {
 			return oc.broken(err), false

@@ -172,6 +172,11 @@ type watch struct {
 	gone     atomic.Bool
 }
 
+func (w *watch) begin(oc *originConn, x *exchange, deadline time.Time) {
+	w.oc, w.x, w.up, w.deadline, w.done = oc, x, nil, deadline, nil
+	w.gone.Store(false)
+}
+
 // past is a deadline that ends a wait at once.
 var past = time.Unix(1, 0)
 
