@@ -14,7 +14,9 @@ import (
 // behind that was refused for want of the store, or whose client never learnt
 // what became of it, makes others see a running request or a doubt though
 // nothing was executed: such answers are free while nothing runs or is known,
-// and judgeClaims looks for their cause.
+// and judgeClaims looks for their cause. That a request is running says nothing
+// here: the gateway that runs it says so until it has heard from Redis, when
+// others may have read the answer there already.
 type state struct {
 	is    string // "" absent, "running", "completed" or "doubt"
 	body  string
@@ -86,10 +88,6 @@ func step(s state, e event) []any {
 		case s.is != "completed" && sameRequest && s.entry == 0:
 			return []any{state{is: "doubt", body: s.body, op: s.op}}
 		}
-	case "see running":
-		if s.is == "" || s.is == "running" && sameRequest {
-			return same
-		}
 	case "see another":
 		if s.is == "" || !sameRequest {
 			return same
@@ -144,8 +142,6 @@ func (w *world) history(r record, ops []*op) (history []porcupine.Operation) {
 			e.does, e.entry = "see answer", o.entry
 		case o.reason == "key_in_doubt":
 			e.does = "see doubt"
-		case o.reason == "key_in_progress":
-			e.does = "see running"
 		case o.reason == "key_reused":
 			e.does = "see another"
 		default:
