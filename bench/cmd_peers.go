@@ -34,7 +34,8 @@ func peersCommand() *cobra.Command {
 		Short: "Measure Sluice and other programs at the same work",
 		Long: `Measure Sluice and other programs at the same work: forwarding requests that
 are within their tenant's limit, refusing requests that are over it, and
-replaying the answers to keys that have been answered before.
+replaying the answers to keys that have been answered before, and recording
+requests with new keys in Redis.
 
 The others are a bare fasthttp proxy, nginx with limit_req, HAProxy with a stick
 table (both as installed) and Fiber's middleware. Each is bound to one core and
@@ -84,7 +85,7 @@ a machine that does nothing else.`,
 	fl.Float64Var(&o.Rate, "rate", 2000, "requests a second at which CPU and response times are measured")
 	fl.IntVar(&o.Connections, "connections", 64, "connections kept busy to find the highest throughput")
 	fl.StringSliceVar(&o.Only, "only", nil, "programs to measure besides the bare proxy: sluice, nginx, nginx-return, haproxy, gofiber")
-	fl.StringSliceVar(&works, "work", []string{"forward", "refuse", "replay"}, "kinds of work to measure")
+	fl.StringSliceVar(&works, "work", []string{"forward", "refuse", "replay", "keyed"}, "kinds of work to measure")
 	fl.StringVar(&o.Sluice, "sluice", "", "binary of the gateway; built from the checkout if not given")
 	fl.StringVar(&fiber, "gofiber", "bench/peers/gofiber", "source of the gofiber program")
 	fl.StringVar(&out, "out", "bench-results", "folder for the results")

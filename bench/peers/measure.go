@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"math/rand/v2"
 	"net"
 	"strconv"
 	"strings"
@@ -68,13 +69,19 @@ func (o *Options) measure(ctx context.Context, p *process, work Work) (s sample,
 		return s, err
 	}
 	class := load.Class{Name: "orders", Path: "/v1/orders", Body: bodySize, Tenants: load.Tenants{Count: tenants}}
-	if work == Replay {
+	seed := uint64(1)
+	switch work {
+	case Replay:
 		class.Keys = load.Keys{Use: true, Repeat: 1}
+	case Keyed:
+		// Another seed makes other keys: each time they are new.
+		class.Keys = load.Keys{Use: true}
+		seed = rand.Uint64()
 	}
 	send := func(rate float64, span time.Duration) (*load.Interval, error) {
 		var all load.Interval
 		g, err := load.New(load.Options{
-			Target: p.url, Seed: 1, Timeout: 5 * time.Second,
+			Target: p.url, Seed: seed, Timeout: 5 * time.Second,
 			Stages:     []load.Stage{{From: rate, To: rate, Duration: span}},
 			Classes:    []load.Class{class},
 			OnInterval: all.Merge,
@@ -127,7 +134,7 @@ func (o *Options) measure(ctx context.Context, p *process, work Work) (s sample,
 
 // warm opens the connections and uses up the tenants' bursts.
 func (o *Options) warm(ctx context.Context, p *process, work Work) error {
-	if work != Replay {
+	if work != Replay && work != Keyed {
 		work = "" // answers may still be others while bursts last
 	}
 	_, err := o.saturate(ctx, p.url, work, 300*time.Millisecond)
@@ -148,6 +155,7 @@ func (o *Options) saturate(ctx context.Context, url string, work Work, span time
 	body := []byte(`{"pad":"` + strings.Repeat("x", bodySize-10) + `"}`)
 	var wg sync.WaitGroup
 	errs := make([]error, o.Connections)
+	fresh := strconv.FormatUint(rand.Uint64(), 36)
 	for i := range o.Connections {
 		wg.Go(func() {
 			req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
@@ -161,8 +169,11 @@ func (o *Options) saturate(ctx context.Context, url string, work Work, span time
 				req.Header.SetContentType("application/json")
 				tenant := "tenant-" + strconv.Itoa(1+n%tenants)
 				req.Header.Set("X-Tenant-Id", tenant)
-				if work == Replay {
+				switch work {
+				case Replay:
 					req.Header.Set("Idempotency-Key", "saturate-"+tenant)
+				case Keyed:
+					req.Header.Set("Idempotency-Key", fresh+"-"+strconv.Itoa(i)+"-"+strconv.Itoa(n))
 				}
 				req.SetBodyRaw(body)
 				if err := client.Do(req, resp); err != nil {

@@ -47,6 +47,8 @@ type Options struct {
 	GoFiber string
 	// Note is told what happens.
 	Note func(format string, args ...any)
+
+	redis string // address of the Redis server of work Keyed
 }
 
 // Work that is measured.
@@ -62,10 +64,13 @@ const (
 	// Replay is a request whose key has been answered before; records are in
 	// memory.
 	Replay Work = "replay"
+	// Keyed is a request with a new key; records are in Redis, which all
+	// programs share.
+	Keyed Work = "keyed"
 )
 
 // Works lists the kinds.
-func Works() []Work { return []Work{Forward, Refuse, Replay} }
+func Works() []Work { return []Work{Forward, Refuse, Replay, Keyed} }
 
 // Figure is what was measured of one program at one kind of work.
 type Figure struct {
@@ -104,7 +109,7 @@ type Result struct {
 }
 
 // bases are what everything is compared with: the least that can do the work.
-var bases = map[Work]string{Forward: "fasthttp", Refuse: "nginx-return", Replay: "nginx-return"}
+var bases = map[Work]string{Forward: "fasthttp", Refuse: "nginx-return", Replay: "nginx-return", Keyed: "sluice"}
 
 // sample of one program in one round.
 type sample struct{ cpu, busy, throughput, p50, p99, lag float64 }
@@ -136,6 +141,15 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, origin.stop()) }()
+
+	if slices.Contains(o.Works, Keyed) {
+		redis, err := target.StartRedis(ctx, dir)
+		if err != nil {
+			return nil, fmt.Errorf("peers: work %s: %w", Keyed, err)
+		}
+		defer redis.Stop()
+		o.redis = redis.Addr
+	}
 
 	r := &Result{Format: 1, Started: time.Now(), Rounds: o.Rounds, Span: o.Span.String(), Rate: o.Rate, CPU: o.CPU, Missing: []string{}}
 	var lags []float64

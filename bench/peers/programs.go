@@ -24,11 +24,11 @@ type program struct {
 // programs in the order in which they are shown.
 var programs = []program{
 	{"fasthttp", []Work{Forward}, startBare},
-	{"sluice", []Work{Forward, Refuse, Replay}, startSluice},
+	{"sluice", []Work{Forward, Refuse, Replay, Keyed}, startSluice},
 	{"nginx", []Work{Forward, Refuse}, startNginx},
 	{"nginx-return", []Work{Refuse, Replay}, startNginxReturn},
 	{"haproxy", []Work{Forward, Refuse}, startHAProxy},
-	{"gofiber", []Work{Forward, Refuse, Replay}, startGoFiber},
+	{"gofiber", []Work{Forward, Refuse, Replay, Keyed}, startGoFiber},
 }
 
 // tenants that the load is spread over.
@@ -138,12 +138,15 @@ func startSluice(ctx context.Context, o *Options, home string, work Work, origin
 	if rate == 0 {
 		limit = "1/h"
 	}
-	keys := ""
-	if work == Replay {
+	keys, store := "", ""
+	if work == Replay || work == Keyed {
 		keys = ", idempotency: {key: required}"
 	}
+	if work == Keyed {
+		store = "store: {redis: {url: redis://" + o.redis + "/0}}\n"
+	}
 	file := filepath.Join(home, "config.yaml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, sluiceConfig, listen, admin, origin, limit, burst, keys), 0o644); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf([]byte(store), sluiceConfig, listen, admin, origin, limit, burst, keys), 0o644); err != nil {
 		return nil, "", err
 	}
 	p, err := launch(ctx, o, listen, o.Sluice, "run", "--config", file)
@@ -271,6 +274,8 @@ func startGoFiber(ctx context.Context, o *Options, home string, work Work, origi
 		args = []string{bin, "--listen", listen, "--origin", origin, "--limit", "1", "--window", "1h"}
 	case Replay:
 		args = append(args, "--keys")
+	case Keyed:
+		args = append(args, "--keys", "--redis", o.redis)
 	}
 	p, err := launch(ctx, o, listen, args...)
 	mod, _ := os.ReadFile(filepath.Join(o.GoFiber, "go.mod"))

@@ -16,6 +16,7 @@ var titles = map[Work]string{
 	Forward: "Forwarding a request that is within its tenant's limit",
 	Refuse:  "Refusing a request that is over its tenant's limit",
 	Replay:  "Replaying the answer to a key that has been answered before",
+	Keyed:   "Requests with a new key, recorded in Redis (compared with Sluice)",
 }
 
 func estimate(e stats.Estimate, digits int) string {

@@ -2,72 +2,29 @@ package run
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"time"
 
 	"sluice/bench/scenario"
+	"sluice/bench/target"
 	"sluice/internal/faultproxy"
 )
 
 // redis is a Redis server and the proxy through which the gateway reaches it.
 type redis struct {
+	*target.Redis
 	addr  string
-	cmd   *exec.Cmd
-	done  chan struct{}
 	proxy *faultproxy.Proxy
 }
 
-// startRedis starts a server that keeps nothing on disk, on a free port of the
-// loopback interface.
+// startRedis starts a server and the proxy in front of it.
 func startRedis(ctx context.Context, dir string) (*redis, error) {
-	bin, err := exec.LookPath("redis-server")
+	server, err := target.StartRedis(ctx, dir)
 	if err != nil {
-		return nil, errors.New("run: the scenario needs redis-server, which is not installed (apt-get install redis-server)")
+		return nil, fmt.Errorf("run: the scenario needs Redis: %w", err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("run: %w", err)
-	}
-	addr := l.Addr().String()
-	l.Close()
-	_, port, _ := net.SplitHostPort(addr)
-	home := filepath.Join(dir, "redis")
-	if err := os.MkdirAll(home, 0o700); err != nil {
-		return nil, fmt.Errorf("run: %w", err)
-	}
-	r := &redis{addr: addr, done: make(chan struct{})}
-	r.cmd = exec.Command(bin, "--bind", "127.0.0.1", "--port", port, "--dir", home, "--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction")
-	if err := r.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("run: %w", err)
-	}
-	go func() {
-		_ = r.cmd.Wait()
-		close(r.done)
-	}()
-	for end := time.Now().Add(10 * time.Second); ; {
-		if c, err := net.DialTimeout("tcp", addr, time.Second); err == nil {
-			c.Close()
-			break
-		}
-		select {
-		case <-r.done:
-			return nil, errors.New("run: redis-server ended at once")
-		case <-ctx.Done():
-			r.stop()
-			return nil, ctx.Err()
-		case <-time.After(20 * time.Millisecond):
-		}
-		if time.Now().After(end) {
-			r.stop()
-			return nil, errors.New("run: redis-server does not listen")
-		}
-	}
-	if r.proxy, err = faultproxy.New(addr); err != nil {
+	r := &redis{Redis: server, addr: server.Addr}
+	if r.proxy, err = faultproxy.New(server.Addr); err != nil {
 		r.stop()
 		return nil, err
 	}
@@ -105,6 +62,5 @@ func (r *redis) stop() {
 	if r.proxy != nil {
 		_ = r.proxy.Close()
 	}
-	_ = r.cmd.Process.Kill()
-	<-r.done
+	r.Redis.Stop()
 }
