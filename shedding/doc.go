@@ -38,7 +38,7 @@
 //
 // Retry-After is the time the backlog needs to fall to the middle of the
 // class's band, but at least as long as the class has already been refused,
-// and half as much again at random. Whoever comes back in that time stands in
+// and up to half as much again at random. Whoever comes back in that time stands in
 // the band of the class above its own. A promise is known again by tenant and
 // idempotency key, or by the signed ticket handed out with the refusal. It is
 // good for one admission. Coming back early neither spends nor improves it, so

@@ -200,10 +200,16 @@ func (e *estimator) wait(now float64) Value {
 		// the oldest age the queue can show by now.
 		w = min(w, e.age.v+d)
 	}
-	if e.stall > 0 {
-		w += e.stall + d
+	return Known(w + e.standstill(now))
+}
+
+// standstill is for how long the queue has stood still at now, as far as is
+// known, and so for how long it is expected to go on doing so.
+func (e *estimator) standstill(now float64) float64 {
+	if e.stall == 0 {
+		return 0
 	}
-	return Known(w)
+	return e.stall + now - e.at
 }
 
 // busy reports whether the queue had work waiting at the last sample.

@@ -304,7 +304,10 @@ func (q *queue) comeBack(i int, t float64) float64 {
 			for j := range q.classes {
 				net -= q.classes[j].admitted
 			}
-			drain = (e.backlog(t)-target)/max(net, 0.05*e.rate) + e.stall
+			drain = (e.backlog(t)-target)/max(net, 0.05*e.rate) + e.standstill(t)
+			if e.stall > 0 {
+				drain += q.signals[q.worst].lag() // which is how long the end of it takes to show
+			}
 		} else if e.blind.known {
 			drain = e.blind.v - mid*q.limit
 		}

@@ -55,6 +55,9 @@ func newSignal(o SignalOptions, log *admissions, now float64) *signal {
 	}
 }
 
+// lag is the longest time until something that happened shows in a sample.
+func (s *signal) lag() float64 { return s.every + s.opts.Delay.Seconds() }
+
 // observe takes in a sample and reports whether it was believed.
 func (s *signal) observe(sample Sample, at, now float64) bool {
 	s.last, s.lastAt, s.err = sample, now, nil

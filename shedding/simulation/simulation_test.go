@@ -103,6 +103,8 @@ func TestPromisesAreKept(t *testing.T) {
 		{Overload, 15, false, 99, 98, 99.5},
 		{Bursts, 15, true, 98, 98, 99.5},
 		{Halved, 15, false, 95, 95, 98},
+		// Nobody is let in before the end of an outage shows.
+		{Outage, 60, false, 97, 97, 89},
 		// Endless: promises that cannot be kept are not made.
 		{Siege, 15, false, 97, 0, 99.5},
 	} {
