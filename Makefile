@@ -21,6 +21,7 @@ test: packages lint ## Run all tests, installing what they need
 	$(GO) test -race -shuffle=on -timeout 30m ./...
 	@# The race detector allocates, so promises about memory are kept without it.
 	$(GO) test -run 'Alloc|Tenants|Retain' -timeout 10m ./admission/... ./priority/... ./proxy/... ./gateway/... ./admin/... ./idempotency/... ./shedding/...
+	$(GO) run . test examples
 	$(MAKE) dashboard-test
 
 .PHONY: dashboard-test

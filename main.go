@@ -30,6 +30,7 @@ import (
 	"sluice/config/strict"
 	"sluice/demo"
 	"sluice/gateway"
+	"sluice/rehearse/command"
 )
 
 //go:embed config.yaml
@@ -58,9 +59,15 @@ func run(args []string, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	err := root.Execute()
 	var code exitError
+	var exit command.Exit
 	switch {
 	case err == nil:
 		return 0
+	case errors.As(err, &exit):
+		if exit.Err != nil {
+			fmt.Fprintln(stderr, exit)
+		}
+		return exit.Code
 	case errors.As(err, &code):
 		if code.error != nil {
 			fmt.Fprintln(stderr, code.Error())
@@ -117,6 +124,7 @@ Put it in front of your own API:
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return explainFlag(c, err) })
 	root.AddCommand(runCommand(), demoCommand(), validateCommand(), versionCommand(), healthcheckCommand())
+	root.AddCommand(command.Test())
 	root.InitDefaultCompletionCmd()
 	return root
 }
