@@ -43,9 +43,9 @@ func queuesOf(cfg *config.Config, was *queues, classes []string, now time.Time) 
 	q := &queues{}
 	for _, name := range queueNames(cfg) {
 		c := cfg.Queues[config.ID(name)]
-		o.MaxRetryAfter = max(o.MaxRetryAfter, time.Duration(c.MaxRetryAfter))
 		opts := shedding.QueueOptions{
-			Name: name, MaxUsefulAge: time.Duration(c.MaxUsefulAge), MaxDepth: float64(c.MaxDepth), Mode: modeOf(c.Mode),
+			Name: name, MaxUsefulAge: time.Duration(c.MaxUsefulAge), MaxDepth: float64(c.MaxDepth),
+			MaxRetryAfter: time.Duration(c.MaxRetryAfter), Mode: modeOf(c.Mode),
 		}
 		for _, class := range classes {
 			opts.Bands = append(opts.Bands, bandOf(c.Band(config.ID(class)), c.MaxUsefulAge))
