@@ -182,7 +182,7 @@ func TestAMillionTenants(t *testing.T) {
 	if heavyIn/heavy > .1*lightIn/light {
 		t.Errorf("the heaviest tenant got %.3f in, a million light ones %.3f", heavyIn/heavy, lightIn/light)
 	}
-	if n := len(g.queues[0].demand.cells); n != demandRows*2*defaultTenants {
-		t.Errorf("the sketch has %d cells", n)
+	if n := len(g.queues[0].demand.lines); n != defaultTenants {
+		t.Errorf("the sketch has %d lines", n)
 	}
 }

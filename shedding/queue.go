@@ -324,7 +324,7 @@ func (q *queue) adopt(old *queue, t float64) {
 	defer q.mu.Unlock()
 	old.run(t)
 	q.log.adopt(old.log, t)
-	if q.limit == old.limit && q.demand.mask == old.demand.mask {
+	if q.limit == old.limit && len(q.demand.lines) == len(old.demand.lines) {
 		q.demand = old.demand
 	}
 	for _, s := range q.signals {
