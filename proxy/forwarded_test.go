@@ -186,3 +186,24 @@ func clip(s string) string {
 	}
 	return s
 }
+
+// A request that comes around again is told so, and goes no further.
+func TestLoop(t *testing.T) {
+	baseline(t)
+	origin := newLedger(t)
+	g := startGateway(t, nil, origin.addr)
+	for _, via := range []string{"1.1 {via}", "1.0 other, 1.1 {via} (comment)", "1.1 a\r\nVia: HTTP/1.1 {via}"} {
+		got := ask(t, g.addr, get("Via: "+strings.ReplaceAll(via, "{via}", g.via)+"\r\n"))
+		if got.StatusCode != 508 || got.reason() != "loop_detected" {
+			t.Errorf("%s: answered with %d %s", via, got.StatusCode, got.body)
+		}
+	}
+	for _, via := range []string{"1.1 {via}x", "1.1 x{via}", "1.1 other (1.1 {via})", "{via}"} {
+		if got := ask(t, g.addr, get("Via: "+strings.ReplaceAll(via, "{via}", g.via)+"\r\n")); got.StatusCode != 200 {
+			t.Errorf("%s: answered with %d %s", via, got.StatusCode, got.body)
+		}
+	}
+	if requests, rest := origin.take(); len(requests) != 4 || rest != "" {
+		t.Errorf("the origin received %d requests and %q", len(requests), rest)
+	}
+}

@@ -37,6 +37,9 @@ func newPlayer(t testing.TB, play script) *player {
 			if err != nil {
 				return
 			}
+			if method, _, _ := strings.Cut(request, " "); method != "GET" && method != "POST" && method != "HEAD" {
+				t.Errorf("bytes of one request became another: %.80q (property 13)", request)
+			}
 			id := requestID(request)
 			p.mu.Lock()
 			p.executed[id]++
@@ -340,6 +343,9 @@ func TestLateBytes(t *testing.T) {
 					t.Fatalf("answered with %d %s", got.StatusCode, got.body)
 				}
 				g.waitEvents(t, 1)
+				if idle := g.policy.Origin.Status()[0].Idle; tc.late == "" && idle != 0 {
+					t.Error("a connection with surplus bytes is kept")
+				}
 				go1 <- true
 				<-sent
 				for range 3 {

@@ -44,6 +44,7 @@ var refusedBodies = []refusal{
 	{"chunk longer than its size", chunked("5\r\nhello!\r\n0\r\n\r\n"), 400, "bad_request"},
 	{"chunk shorter than its size", chunked("6\r\nhello\r\n0\r\n\r\n"), 400, "bad_request"},
 	{"chunk ends in LF", chunked("5\r\nhello\n0\r\n\r\n"), 400, "bad_request"},
+	{"chunk ends in a letter and LF", chunked("5\r\nhellox\n0\r\n\r\n"), 400, "bad_request"},
 	{"chunk ends in CR", chunked("5\r\nhello\r0\r\n\r\n"), 400, "bad_request"},
 	{"chunk without an end", chunked("5\r\nhello0\r\n\r\n"), 400, "bad_request"},
 	{"last chunk ends in LF", chunked("5\r\nhello\r\n0\n\r\n"), 400, "bad_request"},
