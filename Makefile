@@ -49,3 +49,11 @@ bench: ## Micro-benchmarks of the request path
 .PHONY: chaos
 chaos: packages ## Break everything under a million keyed requests, and judge what comes of it (CHAOS_REQUESTS, CHAOS_SEEDS, CHAOS_SEED, CHAOS_RACE=1)
 	CHAOS_REQUESTS=$(or $(CHAOS_REQUESTS),1000000) CHAOS_SEEDS=$(or $(CHAOS_SEEDS),40) $(GO) test -count=1 -timeout 0 -v ./chaos
+
+.PHONY: scenarios
+scenarios: packages ## Rehearse every shipped scenario, judged by counts and invariants (7 minutes)
+	$(GO) run ./bench run bench/scenarios/*.yaml --counts-only
+
+.PHONY: peers
+peers: ## Measure CPU, throughput and latency beside a bare proxy, nginx, HAProxy and Fiber: on a quiet machine
+	$(GO) run ./bench peers --rounds 7 --span 5s
