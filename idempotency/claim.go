@@ -95,7 +95,18 @@ func (g *Gate) ask(ctx context.Context, k *Keyed, p *patience) (f Finding, found
 		if err != nil {
 			return g.unchecked(k, c, err), place{}, err
 		}
-		switch r := found.Record; meet(r, found.Left, k.fingerprint, c.record.Owner) {
+		r := found.Record
+		if r != nil && r.State == InDoubt && r.Owner.same(c.record.Owner) {
+			// Its own claim, which lapsed before this gateway heard of it:
+			// nothing was sent.
+			err = g.storeRelease(ctx, c.name, c.record.Owner, false)
+			if err != nil && !errors.Is(err, ErrLost) {
+				return g.unchecked(k, c, err), place{}, err
+			}
+			c.record.Owner = newOwner(1)
+			continue
+		}
+		switch meet(r, found.Left, k.fingerprint, c.record.Owner) {
 		case mine:
 			c.id, c.name, c.record = k.ids[found.name], g.names.spell(k.ids[found.name]), *r
 			return Finding{Verdict: admission.Admit, Status: StatusFresh, Claim: c}, place{}, nil

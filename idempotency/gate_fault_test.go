@@ -343,3 +343,39 @@ func TestAnOperatorResolvesADoubt(t *testing.T) {
 		})
 	})
 }
+
+// stopped is a store at a gateway that is stopped for a while between a claim's
+// being written and its reply; by then the connection has timed out, so the
+// claim is made once more, as Redis does it.
+type stopped struct {
+	idempotency.Store
+	once  sync.Once
+	pause time.Duration
+}
+
+func (s *stopped) Claim(ctx context.Context, name string, r *idempotency.Record) (*idempotency.Reading, error) {
+	found, err := s.Store.Claim(ctx, name, r)
+	s.once.Do(func() {
+		time.Sleep(s.pause)
+		found, err = s.Store.Claim(ctx, name, r)
+	})
+	return found, err
+}
+
+// Others have to assume that a silent gateway has sent its request. That gateway
+// itself knows that it has not, and leaves nothing in doubt.
+func TestAClaimThatLapsedUnheardIsMadeAnew(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *faulty) {
+		p := holdPolicy()
+		g, other := newGate(t, &stopped{Store: s, pause: p.Lease + 2*time.Second}, uncached), newGate(t, s, uncached)
+		k := prepare(g, "k", "body", p)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			mustSettle(t, g, mustWin(t, g, k), admission.Answered, created("x"), idempotency.StatusFresh)
+		})
+		time.Sleep(p.Lease + time.Second)
+		expectRefusal(t, other.Claim(t.Context(), k), admission.KeyInDoubt)
+		wg.Wait()
+		expectReplay(t, other.Claim(t.Context(), k), 201, "x")
+	})
+}
