@@ -98,13 +98,16 @@ func (w *world) faults(stopped *sync.WaitGroup) []fault {
 	return append(append(gateways, ends...), store...)
 }
 
-// on does something to a gateway that nothing else is done to.
+// on does something to a gateway that nothing else is done to, as soon as there
+// is one.
 func (w *world) on(r *rand.Rand, do func(*gateway)) {
-	for _, i := range r.Perm(len(w.all)) {
-		if g := w.all[i]; g.busy.TryLock() {
-			defer g.busy.Unlock()
-			do(g)
-			return
+	for ; ; time.Sleep(10 * time.Millisecond) {
+		for _, i := range r.Perm(len(w.all)) {
+			if g := w.all[i]; g.busy.TryLock() {
+				defer g.busy.Unlock()
+				do(g)
+				return
+			}
 		}
 	}
 }

@@ -48,11 +48,11 @@ func (w *world) judgeRecord(r record) {
 			w.violate("%v: the request never arrived", o)
 		}
 	}
+	w.judgeClaims(r, ops)
 	if w.opts.release {
 		w.judgeReleased(r, ops)
 		return
 	}
-	w.judgeClaims(r, ops)
 	w.judgeOrder(r, ops)
 }
 
@@ -61,6 +61,7 @@ type claim struct {
 	op       *op
 	from, to int64
 	doubt    int64 // from when on others may be told that it is in doubt
+	settled  int64 // until when
 }
 
 const never = math.MaxInt64
@@ -69,7 +70,7 @@ const never = math.MaxInt64
 // assumed to have lasted as long as it can.
 func (w *world) claimOf(o *op) (c claim, ok bool) {
 	own := w.origin.byOp[o.id]
-	c = claim{op: o, from: o.call, to: o.ret, doubt: never}
+	c = claim{op: o, from: o.call, to: o.ret, doubt: never, settled: never}
 	lapses := o.call + int64(w.lease-10*time.Millisecond) // milliseconds are rounded
 	if w.opts.journal {
 		// Who starts with a journal knows that the last one is dead.
@@ -88,11 +89,16 @@ func (w *world) claimOf(o *op) (c claim, ok bool) {
 		if own != nil && (own.fate.means == failed || own.fate.means == silenced) {
 			c.doubt = own.arrived
 		}
+	case o.reason == "key_in_doubt" && o.ret >= lapses:
+		// Its gateway may have claimed and been stopped before it knew. What it
+		// found afterwards is then its own claim.
+		c.to, c.doubt = late, lapses
 	case o.replayed, strings.HasPrefix(o.reason, "key_"), o.reason == "draining":
 		return c, false
 	case o.keyStatus == "in_doubt":
 		c.doubt = o.call
 	case own != nil && o.keyStatus == "fresh" && own.fate.means == done:
+		c.doubt, c.settled = lapses, o.ret // by its late answer
 	case own != nil && o.keyStatus == "not_stored" && own.fate.means != done && own.fate.means != notDone:
 		c.to, c.doubt = late, own.arrived
 	case o.reason == "origin_timeout" || o.reason == "origin_failed":
@@ -120,13 +126,13 @@ func (w *world) judgeClaims(r record, ops []*op) {
 		case o.reason == "key_in_progress":
 			meant = func(c claim) bool { return c.op.body == o.body && c.from <= o.ret && o.call <= c.to }
 		case o.reason == "key_in_doubt", o.replayed && o.keyStatus == "in_doubt":
-			meant = func(c claim) bool { return c.op.body == o.body && c.doubt <= o.ret }
+			meant = func(c claim) bool { return c.op.body == o.body && c.doubt <= o.ret && o.call <= c.settled }
 		case o.reason == "key_reused":
 			meant = func(c claim) bool { return c.op.body != o.body && c.from <= o.ret }
 		default:
 			continue
 		}
-		if !slices.ContainsFunc(claims, func(c claim) bool { return c.op != o && meant(c) }) {
+		if !slices.ContainsFunc(claims, meant) {
 			w.violate("%s: no claim explains what op %d was told:\n%s", r, o.id, w.story(r, ops))
 		}
 	}
@@ -156,19 +162,32 @@ func (w *world) judgeReleased(r record, ops []*op) {
 		w.violate("%s: never executed, in a world that has healed:\n%s", r, w.story(r, ops))
 	}
 	for i, e := range entries {
-		if e.attempt == 1 {
-			continue
+		if e.attempt > 1 {
+			w.count(func(f *figures) { f.takenOver++ })
 		}
-		w.count(func(f *figures) { f.takenOver++ })
-		// The attempt before it may not have arrived, but it was made.
-		before := slices.ContainsFunc(ops, func(o *op) bool {
-			return o.id != e.op && o.fate != "cut" && o.call+int64(w.lease-10*time.Millisecond) <= e.arrived
-		})
-		higher := slices.ContainsFunc(entries[:i], func(b *entry) bool { return b.attempt == e.attempt && b.decided == 0 })
-		if !before || higher {
-			w.violate("%s: entry %d says that it is attempt %d:\n%s", r, e.id, e.attempt, w.story(r, ops))
+		if !w.mayBeAttempt(e, ops) {
+			w.violate("%s: entry %d says that it is attempt %d, and no earlier one lapsed:\n%s", r, e.id, e.attempt, w.story(r, ops))
+		}
+		// Who has been taken over sends nothing any more. (When the later
+		// attempt is over the count begins anew.)
+		for _, before := range entries[:i] {
+			if before.attempt > e.attempt && before.decided > e.arrived && e.arrived-before.arrived < int64(routeTimeout)/2 {
+				w.violate("%s: attempt %d arrived after attempt %d:\n%s", r, e.attempt, before.attempt, w.story(r, ops))
+			}
 		}
 	}
+}
+
+// mayBeAttempt reports whether e can be the attempt that it says: each one
+// before it was another request's, and went on for a lease.
+func (w *world) mayBeAttempt(e *entry, ops []*op) bool {
+	earlier, latest := 0, e.arrived+int64(10*time.Millisecond)
+	for _, o := range ops {
+		if o.id != e.op && o.fate != "cut" && o.call+int64(w.lease) <= latest {
+			earlier++
+		}
+	}
+	return earlier >= e.attempt-1 && ops[0].call+int64(e.attempt-1)*int64(w.lease) <= latest
 }
 
 // story tells all that is known of a record.

@@ -5,11 +5,9 @@ package chaos
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"strings"
 )
 
 // resolution is what the operator made of a record in doubt.
@@ -106,53 +104,4 @@ func (w *world) resolve(at *gateway, rec record, executed *entry) bool {
 	}
 	w.count(func(f *figures) { f.resolved++ })
 	return true
-}
-
-// metrics are a gateway's counters, by name and labels as they are written.
-type metrics map[string]float64
-
-func readMetrics(in io.Reader) (metrics, error) {
-	text, err := io.ReadAll(in)
-	if err != nil {
-		return nil, err
-	}
-	m := metrics{}
-	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, "#") {
-			continue
-		}
-		series, value, ok := strings.Cut(strings.TrimSpace(line), "} ")
-		if !ok {
-			if series, value, ok = strings.Cut(strings.TrimSpace(line), " "); !ok {
-				continue
-			}
-		} else {
-			series += "}"
-		}
-		var v float64
-		if _, err := fmt.Sscan(value, &v); err != nil {
-			return nil, fmt.Errorf("metrics: %q: %w", line, err)
-		}
-		m[series] = v
-	}
-	return m, nil
-}
-
-// sum adds up the series of a name whose labels are among others these, each
-// written label="value".
-func (m metrics) sum(name string, labels ...string) (total int) {
-	for series, v := range m {
-		of, rest, _ := strings.Cut(series, "{")
-		if of != name {
-			continue
-		}
-		all := true
-		for _, l := range labels {
-			all = all && strings.Contains(rest, l)
-		}
-		if all {
-			total += int(v)
-		}
-	}
-	return total
 }

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -193,15 +192,4 @@ func (g *gateway) inspect(p *process) {
 			return
 		}
 	}
-}
-
-// metrics returns what the process counts, summed over all labels but the one
-// named: metrics("sluice_decisions_total", "verdict")["admit"].
-func (p *process) metrics() (metrics, error) {
-	res, err := http.Get("http://" + p.admin + "/metrics")
-	if err != nil {
-		return nil, err
-	}
-	defer res.Body.Close()
-	return readMetrics(res.Body)
 }
