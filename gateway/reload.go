@@ -40,6 +40,12 @@ func (e reloadError) Unwrap() error { return e.error }
 func (g *Gateway) Reload(_ context.Context, trigger string) (admin.ReloadReport, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.file != nil {
+		// Whoever rotates the decision log moves it away and sends SIGHUP.
+		if err := g.file.Reopen(); err != nil {
+			g.log.Error("the decision log cannot be opened anew; the file open so far stays in use", "error", err)
+		}
+	}
 	was := g.current.Load()
 	now := time.Now()
 	cfg, err := g.opts.Load()
