@@ -124,7 +124,7 @@ Put it in front of your own API:
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return explainFlag(c, err) })
 	root.AddCommand(runCommand(), demoCommand(), validateCommand(), versionCommand(), healthcheckCommand())
-	root.AddCommand(command.Test())
+	root.AddCommand(command.Test(), command.Explain(builtIn))
 	root.InitDefaultCompletionCmd()
 	return root
 }
@@ -205,6 +205,9 @@ func loadConfig(path, originURL string) (*config.Config, error) {
 	}
 	return cfg, nil
 }
+
+// builtIn loads a file, or the built-in configuration where none is named.
+func builtIn(path string) (*config.Config, error) { return loadConfig(path, "") }
 
 func newLogger(w io.Writer, cfg *config.Config) *slog.Logger {
 	var level slog.Level

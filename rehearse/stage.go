@@ -201,12 +201,10 @@ func (s *Stage) Send(q *Request, o *Origin, done func(*Performance)) {
 	if o == nil {
 		o = &s.given.Origin
 	}
-	r, direct := q.facts(s.Config, s.Clock())
-	s.identity.as = direct
-	p := &Performance{At: s.now, Request: r}
-	s.decide(q, p)
+	p := s.Classify(q)
+	s.Decide(p)
+	r := p.Request
 	if p.Decision.Verdict != admission.Admit {
-		s.forget(r)
 		done(p)
 		return
 	}
@@ -245,16 +243,29 @@ func failure(o admission.Outcome) admission.Reason {
 	return admission.OriginFailed
 }
 
-// decide leads a request the way of the live gateway, up to the origin.
-func (s *Stage) decide(q *Request, p *Performance) {
-	r, d := p.Request, &p.Decision
+// Classify begins with a request: it finds its route, tenant and class, reads its
+// key, and refuses it where that is reason enough. Decide has to follow.
+func (s *Stage) Classify(q *Request) *Performance {
+	r, direct := q.facts(s.Config, s.Clock())
+	s.identity.as = direct
+	p := &Performance{At: s.now, Request: r}
 	if f := s.Controller.Classify(r); f.Is() {
-		d.Refuse(f)
-		p.Early, p.Status = true, d.Status
-		return
+		p.Decision.Refuse(f)
+		p.Early, p.Status = true, p.Decision.Status
+		return p
 	}
 	if r.Keyed {
 		s.Controller.Keys.Prepare(r, []byte(q.Body))
+	}
+	return p
+}
+
+// Decide makes the decision for a classified request. One that is admitted is
+// held as one that is at the origin until the end of the stage.
+func (s *Stage) Decide(p *Performance) {
+	r, d := p.Request, &p.Decision
+	if p.Early {
+		return
 	}
 	s.Admit(s.Clock(), r, d)
 	if r.Route != nil {
@@ -265,6 +276,9 @@ func (s *Stage) decide(q *Request, p *Performance) {
 		p.Status = d.Status
 	case admission.Replay:
 		p.Status = d.Recorded.Status
+	}
+	if d.Verdict != admission.Admit {
+		s.forget(r)
 	}
 }
 

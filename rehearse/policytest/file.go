@@ -23,8 +23,8 @@
 package policytest
 
 import (
-	"sluice/config"
 	"sluice/config/value"
+	"sluice/rehearse/spec"
 )
 
 // File is a file of policy tests.
@@ -57,38 +57,9 @@ type Test struct {
 type Given struct {
 	// What the signals of queues read over time: by the name of a queue, or by
 	// queue/signal where it has several. A queue that is left out is empty.
-	Signals map[string][]Reading `yaml:"signals" max:"1000" aka:"signal,queues,queue"`
+	Signals map[string][]spec.Reading `yaml:"signals" max:"1000" aka:"signal,queues,queue"`
 	// How the origin takes requests.
-	Origin Origin `yaml:"origin"`
-}
-
-// Reading is what a queue is like at one time. Figures move in a straight line
-// up to the next reading. What is left out is not told by the signal.
-type Reading struct {
-	// Since the beginning of the test.
-	At value.Duration `yaml:"at" default:"0s" max:"8760h" aka:"time,after"`
-	// How long the oldest work has waited.
-	Age *value.Duration `yaml:"age" max:"8760h" aka:"wait,oldest"`
-	// How much work waits.
-	Depth *int64 `yaml:"depth" min:"0" max:"1000000000000" aka:"size,length"`
-	// How much work is completed, from here on.
-	Done *value.Rate `yaml:"done" aka:"completed,rate"`
-	// The signal cannot be read, from here to the next reading.
-	Silent bool `yaml:"silent" default:"false" aka:"lost,missing"`
-	// The signal repeats itself to the last digit, from here to the next reading,
-	// as a broken exporter does.
-	Frozen bool `yaml:"frozen" default:"false" aka:"stuck"`
-}
-
-// Origin is how the origin takes requests.
-type Origin struct {
-	// How long it takes for one: the request holds its place for so long.
-	Takes value.Duration `yaml:"takes" default:"0s" max:"24h" aka:"latency,duration"`
-	// Status of its answers.
-	Answers int `yaml:"answers" default:"200" min:"200" max:"599" aka:"status"`
-	// answered, not_sent (it cannot be reached), or unknown (it takes the request
-	// and gives no answer).
-	Outcome Outcome `yaml:"outcome" default:"answered"`
+	Origin spec.Origin `yaml:"origin"`
 }
 
 // Step sends a request, or several alike, and says what is expected of each.
@@ -97,36 +68,15 @@ type Step struct {
 	// before. Steps may overlap.
 	At value.Duration `yaml:"at" max:"8760h" aka:"time,after"`
 	// What is sent. In its texts, {n} is the number of the repetition, from 1.
-	Request Request `yaml:"request" required:"true" example:"{method: POST, path: /v1/orders}" aka:"send"`
+	Request spec.Request `yaml:"request" required:"true" example:"{method: POST, path: /v1/orders}" aka:"send"`
 	// How often.
 	Repeat int `yaml:"repeat" default:"1" min:"1" max:"1000000" aka:"times,count"`
 	// Time from one to the next.
 	Every value.Duration `yaml:"every" default:"0s" max:"24h" aka:"interval"`
 	// How the origin takes these. Absent: as given.
-	Origin *Origin `yaml:"origin"`
+	Origin *spec.Origin `yaml:"origin"`
 	// What is expected. Absent: nothing; the step sets the scene.
 	Expect *Expect `yaml:"expect" aka:"then,assert"`
-}
-
-// Request is what is sent.
-type Request struct {
-	// Method, as sent.
-	Method config.Method `yaml:"method" default:"GET" aka:"verb"`
-	// Path, as sent, with the query if there is one.
-	Path string `yaml:"path" required:"true" min:"1" max:"8192" example:"/v1/orders" aka:"url,uri,target"`
-	// Tenant on whose behalf it comes: sent in the header field that names
-	// tenants, if the configuration has one; otherwise taken as identified.
-	Tenant string `yaml:"tenant" max:"512" aka:"customer,user"`
-	// Class that it asks for in the class header.
-	Class string `yaml:"class" max:"64" aka:"priority"`
-	// Header fields.
-	Header map[config.HeaderName]string `yaml:"header" max:"100" aka:"headers,fields"`
-	// Address of whoever connects: the client, or the proxy in front.
-	Client string `yaml:"client" default:"192.0.2.1" aka:"ip,address,peer,remoteaddr"`
-	// Name in the client's verified certificate.
-	ClientCert string `yaml:"client_cert" max:"256" aka:"cert"`
-	// Body: requests with one idempotency key and different bodies are not the same.
-	Body string `yaml:"body" max:"65536"`
 }
 
 // Expect is what is expected of each request of a step. What is left out does

@@ -5,18 +5,15 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
-	"sluice/admission"
 	"sluice/config"
 	"sluice/config/strict"
 	"sluice/rehearse"
-	"sluice/shedding"
+	"sluice/rehearse/spec"
 )
 
 // Suffix is what files of policy tests end in, where a folder is searched.
@@ -152,14 +149,13 @@ type checker struct {
 }
 
 func (c checker) test(at string, t *Test) {
-	for name, readings := range t.Given.Signals {
-		c.timeline(strict.Key(at+".given.signals", name), name, readings)
-	}
+	check := spec.Checker{Document: c.Document, Policy: c.policy}
+	check.Signals(at+".given.signals", t.Given.Signals)
 	expects := false
 	for i := range t.Steps {
 		path := strict.Index(at+".steps", i)
 		step := &t.Steps[i]
-		c.request(path+".request", &step.Request)
+		check.Request(path+".request", &step.Request)
 		if step.Expect != nil {
 			expects = true
 			c.expect(path+".expect", step)
@@ -167,41 +163,6 @@ func (c checker) test(at string, t *Test) {
 	}
 	if !expects && len(t.Steps) > 0 {
 		c.Problem(at+".steps", "the test expects nothing and so cannot fail; give a step an expect, such as expect: {verdict: admit}")
-	}
-}
-
-func (c checker) timeline(at, name string, readings []Reading) {
-	if known := rehearse.SignalNames(c.policy); !slices.Contains(known, name) {
-		c.unknown(c.ProblemAtKey, at, "queue, or queue/signal,", name, known)
-	}
-	if len(readings) == 0 {
-		c.Problem(at, "there is no reading; write at least one, such as {age: 42s}")
-	}
-	for i, r := range readings {
-		path := strict.Index(at, i)
-		switch {
-		case i > 0 && r.At <= readings[i-1].At:
-			c.Problem(path, "it is not later (%s) than the reading before it (%s); write them in the order of time", r.At, readings[i-1].At)
-		case r.Silent && (r.Age != nil || r.Depth != nil || r.Done != nil || r.Frozen):
-			c.Problem(path, "a silent signal tells nothing; remove silent, or everything else but at")
-		case !r.Silent && r.Age == nil && r.Depth == nil:
-			c.Problem(path, "it says neither age nor depth; write one of them, or silent: true")
-		}
-	}
-}
-
-func (c checker) request(at string, r *Request) {
-	if !strings.HasPrefix(r.Path, "/") && r.Path != "" {
-		c.Problem(at+".path", "%s is not a path; write it from its first slash on, such as /v1/orders", c.Written(at+".path"))
-	}
-	if _, err := netip.ParseAddr(r.Client); err != nil {
-		c.Problem(at+".client", "%s is not an address; write one such as 192.0.2.1", c.Written(at+".client"))
-	}
-	if r.Class == "" {
-		return
-	}
-	if c.policy.ClassHeader == nil {
-		c.Problem(at+".class", "requests cannot ask for a class: %s has no class_header; expect the class instead, or add a class_header", c.policy.Source.File)
 	}
 }
 
@@ -224,16 +185,8 @@ func (c checker) expect(at string, step *Step) {
 // name checks the name of something that the policy has.
 func (c checker) name(at, what, name, none string, known []string) {
 	if name != "" && name != none && !slices.Contains(known, name) {
-		c.unknown(c.Problem, at, what, name, append(known, none))
+		c.Problem(at, "%s", spec.Unknown(c.policy, what, name, append(known, none)))
 	}
-}
-
-func (c checker) unknown(problem func(path, format string, args ...any), at, what, name string, known []string) {
-	hint := "there are: " + strings.Join(known, ", ")
-	if near := strict.Nearest(name, known); near != "" {
-		hint = "did you mean " + near + "?"
-	}
-	problem(at, "%s has no %s %s; %s", c.policy.Source.File, what, strict.Quote(name), hint)
 }
 
 func ids[T any](list []T, id func(T) config.ID) []string {
@@ -246,42 +199,5 @@ func ids[T any](list []T, id func(T) config.ID) []string {
 
 // given turns what a test is given into what a stage takes.
 func (s *Suite) given(t *Test) rehearse.Given {
-	g := rehearse.Given{Seed: uint64(s.spec.Seed), Origin: t.Given.Origin.origin(), Signals: map[string]rehearse.Timeline{}}
-	for name, readings := range t.Given.Signals {
-		for _, r := range readings {
-			p := rehearse.Point{At: time.Duration(r.At), Silent: r.Silent, Frozen: r.Frozen}
-			if r.Age != nil {
-				p.Age = shedding.Known(time.Duration(*r.Age).Seconds())
-			}
-			if r.Depth != nil {
-				p.Depth = shedding.Known(float64(*r.Depth))
-			}
-			if r.Done != nil {
-				p.Done = shedding.Known(float64(*r.Done))
-			}
-			g.Signals[name] = append(g.Signals[name], p)
-		}
-	}
-	return g
-}
-
-func (o *Origin) origin() rehearse.Origin {
-	out := rehearse.Origin{Takes: time.Duration(o.Takes), Outcome: o.Outcome.outcome(), Status: o.Answers}
-	if out.Outcome != admission.Answered {
-		out.Status = 0
-	}
-	return out
-}
-
-// number puts the number of a repetition into the texts of a request.
-func (r *Request) number(n int) *rehearse.Request {
-	put := func(s string) string { return strings.ReplaceAll(s, "{n}", fmt.Sprint(n)) }
-	q := &rehearse.Request{
-		Method: string(r.Method), Path: put(r.Path), Tenant: put(r.Tenant), Class: r.Class, Body: put(r.Body), ClientCert: put(r.ClientCert),
-	}
-	q.Client, _ = netip.ParseAddr(r.Client) // checked
-	for _, name := range sortedKeys(r.Header) {
-		q.Header = append(q.Header, rehearse.Field{Name: string(name), Value: put(r.Header[name])})
-	}
-	return q
+	return rehearse.Given{Seed: uint64(s.spec.Seed), Origin: t.Given.Origin.Rehearsed(), Signals: spec.Timelines(t.Given.Signals)}
 }

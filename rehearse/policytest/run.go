@@ -122,7 +122,7 @@ func (s *Suite) test(i int, t *Test, cover *Coverage) (TestResult, error) {
 		end = begin + time.Duration(step.Repeat-1)*time.Duration(step.Every)
 		steps[j] = &stepRun{step: step, path: path, index: j, at: begin}
 		if step.Origin != nil {
-			o := step.Origin.origin()
+			o := step.Origin.Rehearsed()
 			steps[j].origin = &o
 		}
 		due = append(due, steps[j])
@@ -135,7 +135,7 @@ func (s *Suite) test(i int, t *Test, cover *Coverage) (TestResult, error) {
 		}
 		next.sent++
 		n := next.sent
-		stage.Send(next.step.Request.number(n), next.origin, func(p *rehearse.Performance) {
+		stage.Send(next.step.Request.Numbered(n), next.origin, func(p *rehearse.Performance) {
 			next.judge(s, stage, n, p)
 			cover.note(stage, p)
 		})

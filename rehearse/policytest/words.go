@@ -36,20 +36,6 @@ func (KeyStatus) Values() []string {
 	return names
 }
 
-// Outcome is what happens to requests at the origin.
-type Outcome string
-
-func (Outcome) Values() []string { return []string{"answered", "not_sent", "unknown"} }
-
-func (o Outcome) outcome() admission.Outcome {
-	for _, known := range []admission.Outcome{admission.NotSent, admission.Unknown} {
-		if known.String() == string(o) {
-			return known
-		}
-	}
-	return admission.Answered
-}
-
 // Share is a range of shares, such as 40%..60%; a single one is a range of its
 // own.
 type Share struct{ From, To value.Percent }
