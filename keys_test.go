@@ -210,6 +210,10 @@ func TestStoreAway(t *testing.T) {
 	if n := o.times("k-b"); n != 0 {
 		t.Errorf("a refused request was executed %d times", n)
 	}
+	p.until("the log says that the store is away", func() bool {
+		send(t, p.client, "/publish", "acme", "k-b", `{}`)
+		return strings.Contains(p.log.String(), "records cannot be asked")
+	})
 	redis.Restart()
 	deadline := time.Now().Add(10 * time.Second)
 	for {
@@ -221,4 +225,8 @@ func TestStoreAway(t *testing.T) {
 			t.Fatalf("after Redis is back: %+v", a)
 		}
 	}
+	p.until("the log says that the store is back", func() bool {
+		send(t, p.client, "/publish", "acme", "k-d", `{}`)
+		return strings.Contains(p.log.String(), "records is back")
+	})
 }

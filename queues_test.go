@@ -85,6 +85,7 @@ func TestQueueSheds(t *testing.T) {
 	if strings.Contains(body, "bulk") || strings.Contains(body, "60") {
 		t.Errorf("the refusal tells of classes or capacity: %s", body)
 	}
+	p.until("the log tells of it", func() bool { return strings.Contains(p.log.String(), "class=bulk") })
 	before := bulk.Load()
 	refused := 0
 	for range 50 {

@@ -220,6 +220,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	background.Go(func() { g.watch(watching) })
 	g.current.Load().queues.start()
 	background.Go(func() { g.checkHealth(watching) })
+	background.Go(func() { g.narrate(watching) })
 	background.Go(func() { g.store.check(watching, g) })
 	defer background.Wait()
 	defer stopWatching()
