@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// passed is a request that gets through, with what exactly the origin sees.
+// forwarded is a request that gets through, with what exactly the origin sees.
 type forwarded struct {
 	name    string
 	request string

@@ -74,7 +74,7 @@ func holdIdle(t testing.TB, addr string, count int, used bool) (release func()) 
 func TestIdleConnections(t *testing.T) {
 	baseline(t)
 	count := 10_000
-	if raced {
+	if raced || testing.Short() {
 		count = 1_000
 	}
 	g := startGateway(t, func(o *Options, _ *Policy) {
