@@ -241,7 +241,7 @@ func TestASilentOwnersRecordIsInDoubtUnderHold(t *testing.T) {
 				p.Wait = 0
 				k := prepare(g, "k", "body", p)
 				c := mustWin(t, g, k)
-				time.Sleep(c.LeaseEnds().Sub(time.Now()))
+				time.Sleep(time.Until(c.LeaseEnds()))
 				expectRefusal(t, at.Claim(t.Context(), k), admission.KeyInProgress)
 				time.Sleep(2 * time.Millisecond)
 				f, _ := at.Lookup(t.Context(), k) // knows without changing anything
