@@ -231,6 +231,10 @@ func (oc *originConn) readHead(x *exchange, w *watch, stream bool) error {
 	}
 }
 
+// firstRoom is how much of an answer's announced length is made room for before
+// any of it has come.
+const firstRoom = 1 << 20
+
 var errTooLong = errors.New("its body is longer than max_response allows")
 
 // readBody reads the whole body into x.answer.body.
@@ -245,7 +249,7 @@ func (oc *originConn) readBody(x *exchange, limit int64) error {
 	case a.contentLength >= 0:
 		end := a.size + int(a.contentLength)
 		if missing := end - len(a.in); missing > 0 {
-			a.room(missing)
+			a.room(min(missing, firstRoom)) // what is announced need not come
 		}
 		for len(a.in) < end {
 			if err := oc.fill(a); err != nil {
