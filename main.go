@@ -124,7 +124,7 @@ Put it in front of your own API:
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return explainFlag(c, err) })
 	root.AddCommand(runCommand(), demoCommand(), validateCommand(), versionCommand(), healthcheckCommand())
-	root.AddCommand(command.Test(), command.Explain(builtIn))
+	root.AddCommand(command.All(builtIn)...)
 	root.InitDefaultCompletionCmd()
 	return root
 }

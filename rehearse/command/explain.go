@@ -33,7 +33,8 @@ type questionFlags struct {
 // Explain is "sluice explain".
 func Explain(load Loader) *cobra.Command {
 	var f questionFlags
-	var file string
+	var a adminFlags
+	var file, id string
 	var seed uint64
 	var out format
 	c := &cobra.Command{
@@ -48,15 +49,22 @@ The request is given by flags, or with - as JSON or YAML on standard input:
   {"request": {"method": "POST", "path": "/v1/orders", "tenant": "acme"},
    "signals": {"orders": [{"age": "42s"}]}, "already": 5}
 
-Nothing is connected to. A queue of which no --signal is given is empty. A signal
+With --id, a decision that a running gateway has made is told: the id is in each
+refusal as request_id, and in each answer as X-Request-Id. A gateway remembers what
+became of the request and not its path, fields and body, so that is less than the
+above. Name its configuration with --config to be told the lines.
+
+Without --id, nothing is connected to. A queue of which no --signal is given is empty. A signal
 reads what it is given from 0s on, every so often as its configuration says; the
 request is sent --at a later time, so that rates can be told.
 
-Exit code 0: it is explained, whatever was decided; 1: the configuration is wrong;
-2: the question makes no sense.`,
+Exit code 0: it is explained, whatever was decided; 1: the configuration is wrong, or
+the decision is not remembered; 2: the question makes no sense; 4: the gateway cannot
+be asked.`,
 		Example: `  sluice explain -c config.yaml --method POST --path /v1/orders --tenant acme
   sluice explain -c config.yaml --method POST --path /v1/campaigns/7/send \
-    --header 'X-Tenant-Id: acme' --signal orders=age:2m30s,depth:1000 --already 10`,
+    --header 'X-Tenant-Id: acme' --signal orders=age:2m30s,depth:1000 --already 10
+  sluice explain -c config.yaml --id 5f0c…9a`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 || len(args) == 1 && args[0] != "-" {
 				return usage(fmt.Errorf("explain: %q is not understood; give the request by flags, or - for standard input", args))
@@ -67,6 +75,12 @@ Exit code 0: it is explained, whatever was decided; 1: the configuration is wron
 			cfg, err := load(file)
 			if err != nil {
 				return found(err)
+			}
+			if id != "" {
+				if f.path != "" || len(args) > 0 {
+					return usage(errors.New("explain: --id and a request exclude each other"))
+				}
+				return explainID(c, &a, cfg, id, out)
 			}
 			q, err := f.question(c, cfg, args)
 			if err != nil {
@@ -97,6 +111,8 @@ Exit code 0: it is explained, whatever was decided; 1: the configuration is wron
 	flags.IntVar(&f.already, "already", 0, "how `often` the same has been sent just before")
 	flags.DurationVar(&f.takes, "takes", 0, "how long the origin takes for each of those before")
 	flags.Uint64Var(&seed, "seed", 1, "`seed` of what a gateway draws at random")
+	flags.StringVar(&id, "id", "", "`id` of a request that a running gateway decided about")
+	a.add(c)
 	out.add(c)
 	_ = c.MarkFlagFilename("config", "yaml", "yml")
 	return c
