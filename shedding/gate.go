@@ -19,6 +19,7 @@ type Gate struct {
 	header  string
 	tickets *Tickets
 	seed    uint64
+	mixed   uint64 // the seed, mixed: where sequences begin
 	ids     *atomic.Uint64
 
 	promises *memory // by tenant and idempotency key
@@ -55,6 +56,7 @@ func New(o Options, now time.Time, previous *Gate) (*Gate, error) {
 	} else {
 		g.promises, g.uses = newMemory(o.Promises, g.seed), newMemory(o.Promises, mix(g.seed))
 	}
+	g.mixed = mix(g.seed)
 	t := g.line.at(now)
 	for _, qo := range o.Queues {
 		q := newQueue(g, qo, o.Tenants, t)

@@ -81,7 +81,7 @@ func (g *Gate) use(now time.Time, p admission.Promise) bool {
 // newID returns an id that no other promise has.
 func (g *Gate) newID() uint64 {
 	for {
-		if id := mix(mix(g.seed) + g.ids.Add(1)); id != 0 {
+		if id := mix(g.mixed + g.ids.Add(1)); id != 0 {
 			return id
 		}
 	}

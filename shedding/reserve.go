@@ -98,7 +98,7 @@ func (q *queue) shadow(r *admission.Request) bool {
 func (q *queue) pledge(now time.Time, r *admission.Request, tenant uint64) admission.Promise {
 	c := &q.classes[r.Class]
 	wait := q.comeBackIn(c)
-	notBefore := now.Truncate(time.Second).Add(wait)
+	notBefore := time.Unix(now.Unix()+int64(wait/time.Second), 0)
 	if q.shadow(r) {
 		return admission.Promise{NotBefore: notBefore}
 	}
@@ -139,5 +139,5 @@ func (q *queue) giveBack(now time.Time, p admission.Permit) {
 // draw returns the next number, from 0 up to but not 1, of a fixed sequence
 // that looks random: requests and clock given, decisions repeat exactly.
 func (q *queue) draw() float32 {
-	return float32(mix(mix(q.gate.seed)+q.draws.Add(1))>>40) / (1 << 24)
+	return float32(mix(q.gate.mixed+q.draws.Add(1))>>40) / (1 << 24)
 }
