@@ -453,7 +453,7 @@ func TestCommands(t *testing.T) {
 // The demo's totals add up: offered = admitted + refused, and admitted is what
 // the origin recorded.
 func TestDemo(t *testing.T) {
-	code, out, errOut := runProgram(t, "demo", "--for", "5s")
+	code, out, errOut := runProgram(t, "demo", "--for", "11s")
 	m := regexp.MustCompile(`offered (\d+) = admitted (\d+) \+ refused (\d+).*\nadmitted (\d+), the origin recorded (\d+)`).FindStringSubmatch(out)
 	if code != 0 || m == nil {
 		t.Fatalf("exit %d\n%s%s", code, out, errOut)

@@ -213,12 +213,13 @@ func (g *Gateway) Run(ctx context.Context) error {
 	if len(cfg.Routes) == 0 {
 		g.log.Warn("no routes are configured: every request is passed on unguarded")
 	}
+	g.current.Load().queues.start()
+	g.awaitSignals(ctx)
 	served := make(chan error, 1)
 	go func() { served <- g.server.Serve(g.listener) }()
 	watching, stopWatching := context.WithCancel(ctx)
 	var background sync.WaitGroup
 	background.Go(func() { g.watch(watching) })
-	g.current.Load().queues.start()
 	background.Go(func() { g.checkHealth(watching) })
 	background.Go(func() { g.narrate(watching) })
 	background.Go(func() { g.store.check(watching, g) })
@@ -231,6 +232,28 @@ func (g *Gateway) Run(ctx context.Context) error {
 		return fmt.Errorf("the listener stopped: %w", err)
 	}
 	return g.stop(served)
+}
+
+// firstReading bounds how long a start waits for the first reading of every
+// signal. Connections wait in the listener's backlog meanwhile.
+const firstReading = 2 * time.Second
+
+// awaitSignals lets the signals be read once before anything is let in: a
+// restart in the middle of an overload must not open the gates. Signals that
+// only speak when there is traffic, and those that do not answer, are not waited
+// for longer than firstReading.
+func (g *Gateway) awaitSignals(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, firstReading)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !g.current.Load().queues.gate.Ready(time.Now()) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 func (g *Gateway) stop(served <-chan error) error {
