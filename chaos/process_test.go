@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(dir)
 		program = filepath.Join(dir, "sluice")
-		args := []string{"build", "-o", program}
+		args := []string{"build", "-buildvcs=false", "-ldflags=-s -w", "-o", program}
 		if os.Getenv("CHAOS_RACE") != "" {
 			args = append(args, "-race")
 		}
