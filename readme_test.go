@@ -35,7 +35,7 @@ import (
 //
 // Ports are replaced by free ones. Commands that end in & or start one are
 // waited for until they answer.
-var documents = []string{"README.md", "docs/idempotency.md", "docs/operations.md"}
+var documents = []string{"README.md", "docs/idempotency.md", "docs/operations.md", "docs/rehearse.md"}
 
 // block is one fenced block of a document.
 type block struct {

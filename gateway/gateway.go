@@ -63,6 +63,7 @@ type Gateway struct {
 	draining atomic.Bool
 
 	mu      sync.Mutex // held by reload
+	reading bool       // the signals of the current queues are being read; by mu
 	current atomic.Pointer[running]
 }
 
@@ -213,7 +214,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	if len(cfg.Routes) == 0 {
 		g.log.Warn("no routes are configured: every request is passed on unguarded")
 	}
-	g.current.Load().queues.start()
+	g.read(true)
 	g.awaitSignals(ctx)
 	served := make(chan error, 1)
 	go func() { served <- g.server.Serve(g.listener) }()
@@ -232,6 +233,17 @@ func (g *Gateway) Run(ctx context.Context) error {
 		return fmt.Errorf("the listener stopped: %w", err)
 	}
 	return g.stop(served)
+}
+
+// read begins or ends reading the signals of whichever queues are in force.
+func (g *Gateway) read(on bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.reading = on; on {
+		g.current.Load().queues.start()
+	} else {
+		g.current.Load().queues.stop()
+	}
 }
 
 // firstReading bounds how long a start waits for the first reading of every
@@ -267,7 +279,7 @@ func (g *Gateway) stop(served <-chan error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(cfg.Shutdown.Timeout))
 	defer cancel()
 	err := g.server.Shutdown(ctx)
-	g.current.Load().queues.stop()
+	g.read(false)
 	if err == nil {
 		err = <-served
 	}

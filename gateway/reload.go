@@ -86,8 +86,12 @@ func (g *Gateway) Reload(_ context.Context, trigger string) (admin.ReloadReport,
 	g.observer.SetPolicy(p.names)
 	g.current.Store(&running{prepared: p, loaded: now, pending: report.RestartPending})
 	g.server.SetPolicy(p.policy)
-	was.queues.stop()
-	p.queues.start()
+	if g.reading {
+		was.queues.stop()
+		p.queues.start()
+	} else {
+		was.queues.close()
+	}
 	if p.policy.Origin != was.policy.Origin {
 		was.policy.Origin.Close()
 	}
