@@ -16,7 +16,7 @@ type fields []admission.Field
 
 func (f fields) Get(name string) (value string, count int) {
 	for i := range f {
-		if strings.EqualFold(f[i].Name, name) {
+		if len(f[i].Name) == len(name) && strings.EqualFold(f[i].Name, name) {
 			if count == 0 {
 				value = f[i].Value
 			}
