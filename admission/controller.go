@@ -178,7 +178,8 @@ func (c *Controller) undo(now time.Time, r *Request, d *Decision) {
 
 // GiveBack undoes an admission: the request never reached the origin.
 func (c *Controller) GiveBack(now time.Time, r *Request) {
-	for p, ok := r.nextPermit(); ok; p, ok = r.nextPermit() {
+	for r.reserved > 0 {
+		p := r.takePermit()
 		p.Gate.GiveBack(now, p)
 	}
 	if r.claimed {
@@ -200,21 +201,20 @@ func (c *Controller) End(now time.Time, r *Request, o Outcome, a Answer) (keySta
 		c.GiveBack(now, r)
 		return keyStatus
 	}
-	for p, ok := r.nextPermit(); ok; p, ok = r.nextPermit() {
+	for r.reserved > 0 {
+		p := r.takePermit()
 		p.Gate.End(now, p, o)
 	}
 	return keyStatus
 }
 
-// nextPermit hands out the permits of r, latest first, each exactly once.
-func (r *Request) nextPermit() (Permit, bool) {
-	if r.reserved == 0 {
-		return Permit{}, false
-	}
+// takePermit takes the latest permit of r out of it, of which there must be one:
+// so each ends once, also where ending one panics.
+func (r *Request) takePermit() Permit {
 	r.reserved--
 	p := r.permits[r.reserved]
 	r.permits[r.reserved] = Permit{}
-	return p, true
+	return p
 }
 
 // Refuse makes d the refusal f.

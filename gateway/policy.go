@@ -163,12 +163,13 @@ func prefixes(list []config.Network) []netip.Prefix {
 func routesOf(cfg *config.Config, classes []string) ([]*admission.Route, []priority.Route) {
 	var routes []*admission.Route
 	var patterns []priority.Route
+	queues := queueNames(cfg)
 	for i, r := range cfg.Routes {
 		route := &admission.Route{
 			ID: string(r.ID), Index: i, Class: classOf(classes, r.Class), Mode: modeOf(r.Mode), Cost: r.Cost,
 		}
 		if r.Queue != "" {
-			route.Queue, route.QueueAt = string(r.Queue), slices.Index(queueNames(cfg), string(r.Queue))
+			route.Queue, route.QueueAt = string(r.Queue), slices.Index(queues, string(r.Queue))
 		}
 		if r.CostHeader != nil {
 			route.CostBy, route.CostCap = string(r.CostHeader.Name), r.CostHeader.Max
@@ -264,7 +265,7 @@ func quotaOf(r float64, burst int64, mode config.Mode) ratelimit.Quota {
 }
 
 func bucketsOf(cfg *config.Config) ratelimit.Options {
-	o := ratelimit.Options{MaxTenants: max(cfg.Tenants.MaxTracked, ratelimit.MinTenants), Routes: map[string]*ratelimit.Limit{}}
+	o := ratelimit.Options{MaxTenants: cfg.Tenants.MaxTracked, Routes: map[string]*ratelimit.Limit{}}
 	unlimited := ratelimit.Quota{Rate: rate.Inf}
 	limited := cfg.Tenants.Limit != nil
 	l := &ratelimit.Limit{Name: "tenant", Quota: unlimited, Overrides: map[string]ratelimit.Quota{}}
