@@ -13,6 +13,7 @@ import (
 	"sluice/idempotency"
 	"sluice/idempotency/storetest"
 	"sluice/internal/testredis"
+	"sluice/internal/testservice"
 )
 
 func TestMain(m *testing.M) {
@@ -131,7 +132,7 @@ func TestRedisSpeaksTLSAsAnACLUser(t *testing.T) {
 	dir := t.TempDir()
 	config := selfSigned(t, dir)
 	server := testredis.Start(t, "--tls-cert-file", filepath.Join(dir, "cert"), "--tls-key-file", filepath.Join(dir, "key"),
-		"--tls-ca-cert-file", filepath.Join(dir, "cert"), "--tls-auth-clients", "no", "--tls-port", testredis.FreePort(t))
+		"--tls-ca-cert-file", filepath.Join(dir, "cert"), "--tls-auth-clients", "no", "--tls-port", testservice.FreePort(t))
 	server.Must("ACL", "SETUSER", "gate", "on", ">secret", "~sluice-test:*", "+set", "+get", "+pttl", "+del", "+eval", "+evalsha", "+info", "+client|setname")
 	_, tlsPort := cutLast(server.Must("CONFIG", "GET", "tls-port"))
 	s := newRedis(t, idempotency.CodecOptions{}, idempotency.RedisOptions{

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"sluice/internal/testservice"
 )
 
 // StartCluster starts a cluster of three masters that share all slots.
@@ -16,7 +18,7 @@ func StartCluster(t testing.TB) []*Server {
 	const slots = 16384
 	nodes := make([]*Server, 3)
 	for i := range nodes {
-		nodes[i] = Start(t, "--cluster-enabled", "yes", "--cluster-port", FreePort(t), "--cluster-node-timeout", "2000")
+		nodes[i] = Start(t, "--cluster-enabled", "yes", "--cluster-port", testservice.FreePort(t), "--cluster-node-timeout", "2000")
 		nodes[i].Must("CLUSTER", "ADDSLOTSRANGE", fmt.Sprint(i*slots/3), fmt.Sprint((i+1)*slots/3-1))
 	}
 	for _, n := range nodes[1:] {

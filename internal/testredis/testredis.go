@@ -19,6 +19,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sluice/internal/testservice"
 )
 
 // Server is one running redis-server.
@@ -46,7 +48,7 @@ func Start(t testing.TB, args ...string) *Server {
 
 func prepare(t testing.TB, args []string) *Server {
 	t.Helper()
-	port := FreePort(t)
+	port := testservice.FreePort(t)
 	dir := t.TempDir()
 	s := &Server{
 		Addr:   net.JoinHostPort("127.0.0.1", port),
@@ -184,16 +186,4 @@ func (s *Server) await(what string, check func() error) {
 	}
 	log, _ := os.ReadFile(s.output)
 	s.t.Fatalf("testredis: %s does not %s within %v: %v\n%s", s.Addr, what, limit, err, log)
-}
-
-// FreePort returns a port of loopback that nothing listens on.
-func FreePort(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
 }
