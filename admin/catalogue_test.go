@@ -21,7 +21,7 @@ const docFile = "../docs/metrics.md"
 // go test ./admin -run TestMetricsPage -update
 func TestMetricsPage(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("# Metrics\n\nServed at `/metrics` on the admin listener. This page is generated from the catalogue in\n`admin/catalogue.go`. Counts of what never happened are left out. Go runtime (`go_*`), process\n(`process_*`) and scrape (`promhttp_*`) metrics come on top.\n\n| name | type | unit | labels | meaning |\n|---|---|---|---|---|\n")
+	b.WriteString("# Metrics\n\nServed at `/metrics` on the admin listener. This page, the [dashboard](../deploy/grafana/sluice.json) and the\n[alerts](../deploy/prometheus/alerts.yaml) are made from the catalogue in `admin/catalogue.go`. Counts of what never\nhappened are left out. Go runtime (`go_*`), process (`process_*`) and scrape (`promhttp_*`) metrics come on top.\n\n| name | type | unit | labels | meaning | watch it for |\n|---|---|---|---|---|---|\n")
 	for _, m := range Catalogue() {
 		labels := "–"
 		if len(m.Labels) > 0 {
@@ -31,7 +31,7 @@ func TestMetricsPage(t *testing.T) {
 		if unit == "" {
 			unit = "–"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", m.Name, m.Kind, unit, labels, m.Help)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", m.Name, m.Kind, unit, labels, m.Help, m.Use)
 	}
 	if *update {
 		if err := os.WriteFile(docFile, []byte(b.String()), 0o644); err != nil {
@@ -93,8 +93,8 @@ func TestEmittedIsDocumented(t *testing.T) {
 // Names follow the conventions that dashboards and alerts rely on.
 func TestCatalogueNames(t *testing.T) {
 	for _, m := range Catalogue() {
-		if !strings.HasPrefix(m.Name, "sluice_") || m.Help == "" {
-			t.Errorf("%s: prefix or help missing", m.Name)
+		if !strings.HasPrefix(m.Name, "sluice_") || m.Help == "" || m.Use == "" {
+			t.Errorf("%s: prefix, help or use missing", m.Name)
 		}
 		if m.Kind == Counter != strings.HasSuffix(m.Name, "_total") {
 			t.Errorf("%s: counters, and only they, end in _total", m.Name)

@@ -209,6 +209,9 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	c.value(mDecisionLogRecords, float64(l.Dropped), "dropped")
 	c.value(mDecisionLogRecords, float64(l.Failed), "failed")
 	c.value(mBuildInfo, 1, m.version, runtime.Version())
+	for i, class := range m.newest().Classes {
+		c.value(mClassRank, float64(i+1), class)
+	}
 	m.config.collect(c)
 	m.collectSources(c)
 }

@@ -71,6 +71,9 @@ func (ps *policies[T]) add(p *Policy, prepared T) {
 	ps.known.Store(&views)
 }
 
+// newest returns the view that was added last.
+func (ps *policies[T]) newest() *view[T] { return (*ps.known.Load())[0] }
+
 // of returns the view that r belongs to. A request without a route, or with
 // one that is long gone, is read under the newest policy; found then tells
 // whether r's row means r there.

@@ -31,6 +31,10 @@ type prepared struct {
 	places  map[string]priority.SlotOptions
 	names   *admin.Policy
 	tls     *serverTLS // nil without TLS
+
+	adminTLS *serverTLS // of the private listener; nil without TLS
+
+	certificates []certificate
 }
 
 // prepare makes cfg ready. was is what is in force, nil at the start; its
@@ -75,6 +79,13 @@ func prepare(cfg *config.Config, was *prepared) (*prepared, error) {
 			return nil, err
 		}
 	}
+	if cfg.Admin.TLS != nil {
+		if p.adminTLS, err = loadAdminTLS(cfg.Admin.TLS); err != nil {
+			return nil, err
+		}
+	}
+
+	p.certificates = certificatesOf(cfg)
 
 	var learned *queues
 	if was != nil {
