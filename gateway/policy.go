@@ -32,8 +32,6 @@ type prepared struct {
 	names   *admin.Policy
 	tls     *serverTLS // nil without TLS
 
-	adminTLS *serverTLS // of the private listener; nil without TLS
-
 	certificates []certificate
 }
 
@@ -76,11 +74,6 @@ func prepare(cfg *config.Config, was *prepared) (*prepared, error) {
 	}
 	if cfg.TLS != nil {
 		if p.tls, err = loadTLS(cfg.TLS); err != nil {
-			return nil, err
-		}
-	}
-	if cfg.Admin.TLS != nil {
-		if p.adminTLS, err = loadAdminTLS(cfg.Admin.TLS); err != nil {
 			return nil, err
 		}
 	}
