@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sluice/admission"
+	"sluice/internal/nowait"
 )
 
 // stub is all that fasthttp gets to read for a request. See the package
@@ -205,7 +206,7 @@ func (c *conn) readReady(fd uintptr) bool {
 	}
 	x := c.x
 	x.grow()
-	n, err := readFD(fd, x.in[len(x.in):cap(x.in)])
+	n, err := nowait.Read(fd, x.in[len(x.in):cap(x.in)])
 	if err == syscall.EAGAIN {
 		if len(x.in) == 0 {
 			c.x = nil

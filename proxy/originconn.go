@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/admission"
+	"sluice/internal/nowait"
 )
 
 // originConn is a connection to the origin.
@@ -58,14 +59,14 @@ func (oc *originConn) ready(fd uintptr) bool {
 	}
 	a := &oc.x.answer
 	free := a.in[len(a.in):cap(a.in)]
-	n, err := readFD(fd, free)
+	n, err := nowait.Read(fd, free)
 	if oc.step == stepProve {
 		if err != syscall.EAGAIN {
 			oc.err = errStale
 			return true
 		}
 		oc.step = stepAwait
-		oc.sent, oc.err = writeFD(fd, oc.x.out)
+		oc.sent, oc.err = nowait.Write(fd, oc.x.out)
 		// Everything is written: wait for the answer.
 		return oc.err != nil || oc.more
 	}

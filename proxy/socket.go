@@ -1,10 +1,11 @@
 package proxy
 
 import (
-	"io"
 	"net"
 	"syscall"
 	"time"
+
+	"sluice/internal/nowait"
 )
 
 // socket reads and writes one connection. On a plain TCP socket it makes the
@@ -53,7 +54,7 @@ func (s *socket) read(p []byte) (int, error) {
 }
 
 func (s *socket) readReady(fd uintptr) bool {
-	s.nr, s.errR = readFD(fd, s.in)
+	s.nr, s.errR = nowait.Read(fd, s.in)
 	return s.errR != syscall.EAGAIN
 }
 
@@ -86,40 +87,8 @@ func (s *socket) write(p []byte, timeout time.Duration) (n int, err error) {
 }
 
 func (s *socket) writeReady(fd uintptr) bool {
-	s.nw, s.errW = writeFD(fd, s.out)
+	s.nw, s.errW = nowait.Write(fd, s.out)
 	return true
-}
-
-// readFD reads without waiting: EAGAIN where nothing is there, io.EOF at the
-// end of the stream.
-func readFD(fd uintptr, p []byte) (int, error) {
-	for {
-		n, err := syscall.Read(int(fd), p)
-		switch {
-		case err == syscall.EINTR:
-		case err != nil:
-			return 0, err
-		case n == 0 && len(p) > 0:
-			return 0, io.EOF
-		default:
-			return n, nil
-		}
-	}
-}
-
-// writeFD writes what the kernel takes without waiting.
-func writeFD(fd uintptr, p []byte) (n int, err error) {
-	for n < len(p) {
-		m, err := syscall.Write(int(fd), p[n:])
-		switch {
-		case err == syscall.EINTR:
-		case err != nil:
-			return n, err
-		default:
-			n += m
-		}
-	}
-	return n, nil
 }
 
 // closeWrite ends our side of the stream and leaves the other open.
