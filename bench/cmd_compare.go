@@ -40,11 +40,11 @@ gateway or, with --a-direct, once without any: then the difference is what the
 gateway costs. Each pair is measured one right after the other, in an order that
 alternates.
 
-A and B may also be folders that earlier runs have left. Those make one pair,
-and so show a difference and never prove one.
+A and B may also be what earlier runs have left, as folders or as result.json.
+Those make one pair, and so show a difference and never prove one.
 
-Exit codes: 0 B is no worse; 1 it is; 3 a run was invalid; 4 more pairs are
-needed to tell.`,
+Exit codes: 0 B is no worse; 1 it is, or its counts differ; 2 the runs cannot be
+compared; 3 a run was invalid; 4 more pairs are needed to tell.`,
 		Example: `  go run ./bench compare bench/scenarios/steady.yaml bench/scenarios/steady.yaml --a-direct
   go run ./bench compare bench/scenarios/steady.yaml bench/scenarios/steady.yaml --a-sluice ./old --b-sluice ./new`,
 		Args: cobra.ExactArgs(2),
@@ -53,14 +53,16 @@ needed to tell.`,
 			if err := tol.UnmarshalText([]byte(tolerance)); err != nil {
 				return fmt.Errorf("--tolerance: %w", err)
 			}
-			as, bs, err := sides(cmd.Context(), args[0], args[1], a, b, pairs)
+			if pairs < 1 {
+				return fmt.Errorf("--pairs: %d are none; write at least 1, and 5 to prove something", pairs)
+			}
+			as, bs, err := sides(cmd.Context(), args[0], args[1], a, b, pairs, force)
 			if err != nil {
 				return err
 			}
 			rep, err := compare.Compare(args[0], args[1], as, bs, tol.Fraction(), force)
 			if compare.Invalid(err) {
-				fmt.Fprintln(os.Stderr, "bench:", err)
-				return verdictError{result.Invalid}
+				return because(result.Invalid, err)
 			}
 			if err != nil {
 				return err
@@ -68,10 +70,7 @@ needed to tell.`,
 			if err := writeCompare(filepath.Join(out, "compare"), rep); err != nil {
 				return err
 			}
-			if v := rep.Verdict(); v != result.Pass {
-				return verdictError{v}
-			}
-			return nil
+			return because(rep.Verdict(), nil)
 		},
 	}
 	fl := cmd.Flags()
@@ -81,21 +80,25 @@ needed to tell.`,
 	fl.BoolVar(&a.direct, "a-direct", false, "send A's load straight to the origin: the control")
 	fl.BoolVar(&b.direct, "b-direct", false, "send B's load straight to the origin")
 	fl.StringVar(&tolerance, "tolerance", "5%", "by how much B may be worse")
-	fl.BoolVar(&force, "force", false, "compare runs of different machines, and invalid ones, all the same")
+	fl.BoolVar(&force, "force", false, "compare runs of different machines or scenarios, and invalid ones, all the same")
 	fl.StringVar(&out, "out", "bench-results", "folder for the results")
 	return cmd
 }
 
 // sides returns the results of both sides, pair by pair.
-func sides(ctx context.Context, fileA, fileB string, a, b side, pairs int) (as, bs []*result.Result, err error) {
-	if isFolder(fileA) && isFolder(fileB) {
+func sides(ctx context.Context, fileA, fileB string, a, b side, pairs int, force bool) (as, bs []*result.Result, err error) {
+	switch kept := isResult(fileA); {
+	case kept != isResult(fileB):
+		return nil, nil, fmt.Errorf("%s and %s: one is a scenario and one the result of an earlier run; name two of a kind", fileA, fileB)
+	case kept:
 		ra, errA := report.Read(fileA)
 		rb, errB := report.Read(fileB)
 		if err := errors.Join(errA, errB); err != nil {
 			return nil, nil, err
 		}
-		if ra.Fingerprint.Scenario != rb.Fingerprint.Scenario {
-			return nil, nil, fmt.Errorf("the runs are of different scenarios (%s, %s)", ra.Name, rb.Name)
+		if !force && ra.Fingerprint.Scenario != rb.Fingerprint.Scenario {
+			return nil, nil, fmt.Errorf("the runs are of different scenarios (%s %s, %s %s), so that their figures cannot be compared; --force does it all the same",
+				ra.Name, ra.Fingerprint.Scenario, rb.Name, rb.Fingerprint.Scenario)
 		}
 		return []*result.Result{ra}, []*result.Result{rb}, nil
 	}
@@ -109,48 +112,56 @@ func sides(ctx context.Context, fileA, fileB string, a, b side, pairs int) (as, 
 		return nil, nil, err
 	}
 	defer os.RemoveAll(dir)
-	for _, s := range []*side{&a, &b} {
-		if s.program == "" && !s.direct {
-			if s.program, err = target.Build(ctx, dir); err != nil {
-				return nil, nil, err
-			}
+	for _, s := range []struct {
+		*side
+		of *scenario.Scenario
+	}{{&a, sa}, {&b, sb}} {
+		if s.program != "" || s.direct || s.of.Target.Config == "" {
+			continue
+		}
+		if s.program, err = target.Build(ctx, dir); err != nil {
+			return nil, nil, err
 		}
 	}
 	ceiling, err := run.Calibrate(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	one := func(name string, s *scenario.Scenario, of side) (*result.Result, error) {
+	fmt.Printf("· on this machine the generator manages %.0f requests a second\n", ceiling)
+	one := func(name string, s *scenario.Scenario, of side, into *[]*result.Result) error {
 		r, err := run.Run(ctx, run.Options{Scenario: s, Program: of.program, Direct: of.direct, Ceiling: max(ceiling, 1)})
-		if err == nil {
-			fmt.Printf("  %s: %s\n", name, r.Verdict)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
-		return r, err
+		if ctx.Err() != nil {
+			return errInterrupted
+		}
+		fmt.Printf("  %s: %s\n", name, r.Verdict)
+		*into = append(*into, r)
+		return nil
 	}
 	for i := range pairs {
 		fmt.Printf("· pair %d of %d\n", i+1, pairs)
-		var ra, rb *result.Result
-		var err error
-		if i%2 == 0 {
-			if ra, err = one("A", sa, a); err == nil {
-				rb, err = one("B", sb, b)
-			}
-		} else {
-			if rb, err = one("B", sb, b); err == nil {
-				ra, err = one("A", sa, a)
-			}
+		first := func() error { return one("A", sa, a, &as) }
+		second := func() error { return one("B", sb, b, &bs) }
+		if i%2 == 1 {
+			first, second = second, first
 		}
-		if err != nil {
+		if err := first(); err != nil {
 			return nil, nil, err
 		}
-		as, bs = append(as, ra), append(bs, rb)
+		if err := second(); err != nil {
+			return nil, nil, err
+		}
 	}
 	return as, bs, nil
 }
 
-func isFolder(path string) bool {
+// isResult reports whether path is what an earlier run has left: its folder, or
+// the result.json in it.
+func isResult(path string) bool {
 	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
+	return err == nil && info.IsDir() || filepath.Ext(path) == ".json"
 }
 
 func writeCompare(dir string, r *compare.Report) error {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -46,8 +46,8 @@ a machine that does nothing else.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
 			if pin && os.Getenv(pinnedEnv) == "" {
-				if done, err := rebind(ctx); done {
-					return err
+				if err := rebind(); err != nil {
+					return fmt.Errorf("--pin: %w", err)
 				}
 			}
 			o.CPU = os.Getenv(pinnedEnv)
@@ -119,29 +119,22 @@ func writePeers(dir string, r *peers.Result) error {
 	)
 }
 
-// rebind runs this program again, bound to all cores but the last, which is left
-// to the measured programs. It reports false where the machine has only one core
-// or no taskset.
-func rebind(ctx context.Context) (bool, error) {
+// rebind makes this process run anew, bound to all cores but the last, which is
+// left to the measured programs. It returns where that cannot be done: the
+// machine has only one core or no taskset.
+func rebind() error {
 	taskset, err := exec.LookPath("taskset")
-	if err != nil {
-		return false, nil
-	}
 	cpus := allowedCPUs()
-	if len(cpus) < 2 {
-		return false, nil
+	if err != nil || len(cpus) < 2 {
+		return nil
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return true, err
+		return err
 	}
 	ours, theirs := cpus[:len(cpus)-1], cpus[len(cpus)-1]
-	cmd := exec.CommandContext(ctx, taskset, append([]string{"-c", strings.Join(ours, ","), self}, os.Args[1:]...)...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = 30 * time.Second
-	cmd.Env = append(os.Environ(), pinnedEnv+"="+theirs)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	return true, cmd.Run()
+	args := append([]string{taskset, "-c", strings.Join(ours, ","), self}, os.Args[1:]...)
+	return syscall.Exec(taskset, args, append(os.Environ(), pinnedEnv+"="+theirs))
 }
 
 // allowedCPUs are the cores that this process may use.

@@ -82,11 +82,11 @@ func (f *runFlags) runAll(ctx context.Context, files []string) error {
 		}
 		ceiling = r.Generator.Ceiling
 		worst = worse(worst, r.Verdict)
+		if ctx.Err() != nil {
+			break
+		}
 	}
-	if worst != result.Pass {
-		return verdictError{worst}
-	}
-	return nil
+	return because(worst, nil)
 }
 
 // worse of two verdicts: what is proved wrong outweighs what is not proved.
@@ -120,12 +120,12 @@ func (f *runFlags) run(ctx context.Context, s *scenario.Scenario, ceiling float6
 		Progress:  view.Progress, Note: view.Note,
 	})
 	view.Done()
-	if err = errors.Join(err, hlog.Close()); err != nil {
-		return nil, err
+	logErr := hlog.Close()
+	if err != nil {
+		return nil, errors.Join(err, logErr)
 	}
-	if err := report.Write(dir, r); err != nil {
-		return nil, err
-	}
+	// What cannot be written is said all the same.
+	err = errors.Join(logErr, report.Write(dir, r))
 	view.Verdict(r, dir)
-	return r, nil
+	return r, err
 }

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -21,20 +22,47 @@ import (
 // exitUsage is for mistakes in the command line or in a scenario.
 const exitUsage = 2
 
-// verdictError carries a verdict out of a command as an exit code.
-type verdictError struct{ verdict result.Verdict }
-
-func (e verdictError) Error() string { return "verdict: " + string(e.verdict) }
-
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := execute(ctx, os.Args[1:])
-	stop()
-	os.Exit(code)
+// exitError is an error with the exit code that it calls for; its error is nil
+// where all has been said already.
+type exitError struct {
+	error
+	code int
 }
 
-// execute runs one command and returns the exit code.
-func execute(ctx context.Context, args []string) int {
+// because makes a verdict other than a pass an error; err says why, where the
+// command has not.
+func because(v result.Verdict, err error) error {
+	if v == result.Pass {
+		return nil
+	}
+	return exitError{err, v.ExitCode()}
+}
+
+// errInterrupted ends a command that was told to stop before it had a result.
+var errInterrupted = because(result.Inconclusive, errors.New("interrupted"))
+
+func main() { os.Exit(execute(context.Background(), os.Args[1:], os.Stderr)) }
+
+// execute carries out one command line and returns the exit code.
+func execute(ctx context.Context, args []string, stderr io.Writer) int {
+	root := rootCommand()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	code := exitUsage
+	var exit exitError
+	if errors.As(err, &exit) {
+		if code, err = exit.code, exit.error; err == nil {
+			return code
+		}
+	}
+	fmt.Fprintln(stderr, "bench:", err)
+	return code
+}
+
+func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "bench",
 		Short: "Load-test a gateway and rehearse failure",
@@ -43,20 +71,26 @@ func execute(ctx context.Context, args []string) int {
 Exit codes: 0 all is well; 1 a threshold was missed or the counts differ;
 2 the command line or the scenario is wrong, or the target does not start;
 3 the run is invalid, since the generator could not keep up; 4 inconclusive,
-since there were too few samples.`,
+since there were too few samples or the run was interrupted.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	root.AddCommand(runCommand(), compareCommand(), peersCommand(), originCommand(), bareCommand())
-	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
-	var v verdictError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &v):
-		return v.verdict.ExitCode()
+	for _, c := range root.Commands() {
+		work := c.RunE
+		c.RunE = func(cmd *cobra.Command, args []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			// A second signal ends the process at once, and all that it has started.
+			context.AfterFunc(ctx, stop)
+			cmd.SetContext(ctx)
+			err := work(cmd, args)
+			var exit exitError
+			if err != nil && ctx.Err() != nil && !errors.As(err, &exit) {
+				return errInterrupted
+			}
+			return err
+		}
 	}
-	fmt.Fprintln(os.Stderr, "bench:", err)
-	return exitUsage
+	return root
 }

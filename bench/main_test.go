@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,6 +8,12 @@ import (
 	"sluice/bench/report"
 	"sluice/bench/result"
 )
+
+// bench carries out one command line.
+func bench(t *testing.T, args ...string) int {
+	t.Helper()
+	return execute(t.Context(), args, t.Output())
+}
 
 // scenarioFile writes a scenario whose load goes straight to the origin.
 func scenarioFile(t *testing.T, more string) string {
@@ -45,7 +50,7 @@ func TestExitCodes(t *testing.T) {
 	} {
 		out := t.TempDir()
 		args := append([]string{"run", scenarioFile(t, c.more), "--counts-only", "--out", out}, c.args...)
-		if got := execute(context.Background(), args); got != c.want {
+		if got := bench(t, args...); got != c.want {
 			t.Errorf("%s: exit code %d, wanted %d", c.name, got, c.want)
 		}
 		if c.want == 2 {
@@ -68,7 +73,7 @@ func TestExitCodes(t *testing.T) {
 // Load goes to other machines only when that is said.
 func TestRemoteTargetsNeedAFlag(t *testing.T) {
 	args := []string{"run", scenarioFile(t, ""), "--counts-only", "--out", t.TempDir(), "--target", "http://192.0.2.1:80"}
-	if got := execute(context.Background(), args); got != 2 {
+	if got := bench(t, args...); got != 2 {
 		t.Errorf("exit code %d, wanted 2", got)
 	}
 }

@@ -40,9 +40,10 @@ type Options struct {
 	// CPU that the measured program is bound to, as taskset writes it; "" does not
 	// bind.
 	CPU string
-	// Sluice is the gateway's binary; Self this program's own, which can serve as
-	// bare proxy and as origin.
-	Sluice, Self string
+	// Sluice is the gateway's binary.
+	Sluice string
+	// Self is this program's own binary, which serves the bare proxy.
+	Self string
 	// GoFiber is the source of the gofiber program; "" leaves it out.
 	GoFiber string
 	// Note is told what happens.
@@ -266,7 +267,7 @@ func (m missingError) Error() string { return m.why }
 type process struct {
 	cmd  *exec.Cmd
 	url  string
-	done chan error
+	done <-chan error
 	said *strings.Builder
 }
 

@@ -12,6 +12,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"time"
+
+	"sluice/bench/target"
 )
 
 // program is one that takes part.
@@ -57,12 +59,12 @@ func launch(ctx context.Context, o *Options, listen string, args ...string) (*pr
 	if o.CPU != "" {
 		args = append([]string{"taskset", "-c", o.CPU}, args...)
 	}
-	p := &process{cmd: exec.Command(args[0], args[1:]...), url: "http://" + listen, done: make(chan error, 1), said: &strings.Builder{}}
+	p := &process{cmd: exec.Command(args[0], args[1:]...), url: "http://" + listen, said: &strings.Builder{}}
 	p.cmd.Stdout, p.cmd.Stderr = p.said, p.said
-	if err := p.cmd.Start(); err != nil {
+	var err error
+	if p.done, err = target.Spawn(p.cmd); err != nil {
 		return nil, err
 	}
-	go func() { p.done <- p.cmd.Wait() }()
 	deadline := time.Now().Add(10 * time.Second)
 	for {
 		c, err := net.DialTimeout("tcp", listen, time.Second)
@@ -74,6 +76,7 @@ func launch(ctx context.Context, o *Options, listen string, args ...string) (*pr
 		case err := <-p.done:
 			return nil, fmt.Errorf("ended before it listened (%v): %s", err, p.said)
 		case <-ctx.Done():
+			_ = p.stop()
 			return nil, ctx.Err()
 		case <-time.After(20 * time.Millisecond):
 		}

@@ -23,6 +23,9 @@ type Facts struct {
 	// clean.
 	TargetError error
 	Generator   Generator
+	// Interrupted is after what time the load was broken off; 0 is not at all.
+	// Nothing is judged then but what holds at any time.
+	Interrupted time.Duration
 	// Undone is how much accepted work was still to be done when the run was
 	// given up.
 	Undone int
@@ -42,6 +45,7 @@ func (c *Collector) Result(f Facts) *Result {
 	}
 	facts := c.read(f.Ledger, f.Begin)
 	t := c.tally(facts)
+	r.Interrupted = f.Interrupted.Seconds()
 	c.fill(r, t)
 	for _, e := range c.s.Events {
 		ev := Event{At: time.Duration(e.At).Seconds(), What: e.What()}
@@ -159,6 +163,9 @@ func (r *Result) decide(facts *ledgerFacts, f Facts) {
 		case "unknown":
 			open = append(open, fmt.Sprintf("%s is not known: %s", t.What, t.Why))
 		}
+	}
+	if f.Interrupted > 0 {
+		open = append(open, fmt.Sprintf("the run was interrupted after %s", scenario.UnitDuration.Format(r.Interrupted)))
 	}
 	if n := facts.totals.Forgotten; n > 0 {
 		open = append(open, fmt.Sprintf("the ledger forgot %d entries, so it proves nothing about them", n))

@@ -176,6 +176,9 @@ func (c *Collector) fill(r *Result, t *tally) {
 	byClass := make([]load.ClassInterval, len(c.s.Classes))
 	for i, st := range c.s.Stages {
 		seconds := time.Duration(st.For).Seconds()
+		if r.Interrupted > 0 {
+			seconds = min(seconds, max(r.Interrupted-begin, 0))
+		}
 		out := Stage{Kind: string(st.Kind), Start: begin, From: float64(st.Rate), To: float64(st.Rate)}
 		if st.To != nil {
 			out.To = float64(*st.To)
@@ -192,7 +195,7 @@ func (c *Collector) fill(r *Result, t *tally) {
 			}
 		}
 		out.Numbers = numbers(string(st.Name), seconds, &all, ec)
-		first, last := int(begin), int(begin+seconds)
+		first, last := int(begin), int(math.Ceil(begin+seconds))
 		for s := first; s < last && s < len(c.queue); s++ {
 			out.QueueAgeMax = max(out.QueueAgeMax, c.queue[s].age.Seconds())
 		}

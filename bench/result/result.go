@@ -37,8 +37,11 @@ type Result struct {
 	Healthy   string    `json:"healthy"`
 	Started   time.Time `json:"started"`
 	Seconds   float64   `json:"seconds"` // of load
-	Verdict   Verdict   `json:"verdict"`
-	Why       []string  `json:"why"` // what the verdict rests on, if it is not pass
+	// Interrupted is after how many seconds the load was broken off; absent, it
+	// was not.
+	Interrupted float64  `json:"interrupted,omitempty"`
+	Verdict     Verdict  `json:"verdict"`
+	Why         []string `json:"why"` // what the verdict rests on, if it is not pass
 
 	Fingerprint Fingerprint `json:"fingerprint"`
 	Target      Target      `json:"target"`

@@ -25,6 +25,10 @@ func (r *Result) judge(s *scenario.Scenario, t scenario.Threshold) Threshold {
 		return out
 	}
 	v, why := r.measure(s, t)
+	if r.Interrupted > 0 {
+		out.Result, out.Why, out.Value = "not_judged", "the run was interrupted", "–"
+		return out
+	}
 	if !r.Generator.Timed && slices.Contains([]scenario.Metric{"response_p50", "response_p99", "refusal_p99"}, t.Metric) {
 		out.Result, out.Why, out.Value = "not_judged", "times are not judged in this run", "–"
 		if v != nil {

@@ -76,17 +76,25 @@ type runner struct {
 	url       string
 	admin     string
 
+	// broken is how long the load had run when the context ended.
+	broken time.Duration
+
 	mu           sync.Mutex
 	faults       origin.Faults
 	targetErr    error
 	countersLost string
 }
 
-// settle is how long work may take to get done after the load.
-const settle = 30 * time.Second
+// How long work may take to get done after the load, and after one that was
+// interrupted.
+const (
+	settle            = 30 * time.Second
+	settleInterrupted = 3 * time.Second
+)
 
 // Run carries the scenario out. An error means that there is no result: the
-// target did not start, or the context ended.
+// target did not start, or the context ended before the load began. When the
+// context ends during the load, the result is of what was seen until then.
 func Run(ctx context.Context, o Options) (_ *result.Result, err error) {
 	if o.Note == nil {
 		o.Note = func(string, ...any) {}
@@ -132,10 +140,22 @@ func Run(ctx context.Context, o Options) (_ *result.Result, err error) {
 		return nil, err
 	}
 	wall := time.Since(began)
+	var interrupted time.Duration
+	if ctx.Err() != nil {
+		// What was seen until then is still worth telling.
+		if r.broken < r.s.Length() {
+			interrupted = r.broken
+		}
+		ctx = context.WithoutCancel(ctx)
+	}
 	spent, own := r.usage().CPU-usage.CPU, target.ProcessUsage(os.Getpid()).CPU-self.CPU
-	undone := r.settle(ctx)
+	patience := settle
+	if interrupted > 0 {
+		patience = settleInterrupted
+	}
+	undone := r.settle(patience)
 	facts := result.Facts{
-		Begin: r.generator.Start(), Ledger: r.origin.Ledger(), Undone: undone,
+		Begin: r.generator.Start(), Ledger: r.origin.Ledger(), Undone: undone, Interrupted: interrupted,
 		Generator: result.Generator{
 			Ceiling: ceiling, LagLimit: r.lagLimit().Seconds(), Timed: !o.CountsOnly,
 			CPUShare: own.Seconds() / wall.Seconds() / float64(runtime.GOMAXPROCS(0)),
@@ -243,12 +263,16 @@ func (r *runner) load(ctx context.Context) (err error) {
 	var sides sync.WaitGroup
 	sides.Go(func() { r.watch(side) })
 	sides.Go(func() { r.events(side) })
+	sides.Go(func() {
+		<-side.Done()
+		if ctx.Err() != nil {
+			r.broken = time.Since(r.generator.Start())
+			r.Note("interrupted; waiting for what is under way")
+		}
+	})
 	err = r.generator.Run(ctx)
 	cancel()
 	sides.Wait()
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
 	return err
 }
 
@@ -278,13 +302,13 @@ func (r *runner) watch(ctx context.Context) {
 }
 
 // settle waits for accepted work to get done and returns how much is not.
-func (r *runner) settle(ctx context.Context) int {
+func (r *runner) settle(patience time.Duration) int {
 	// Faults that the scenario leaves in force are its own doing; what they hold
 	// back is undone.
-	deadline := time.Now().Add(settle)
+	deadline := time.Now().Add(patience)
 	for {
 		s := r.origin.Signal()
-		if s.Depth+s.InFlight == 0 || time.Now().After(deadline) || ctx.Err() != nil {
+		if s.Depth+s.InFlight == 0 || time.Now().After(deadline) {
 			return s.Depth + s.InFlight
 		}
 		if s.Paused {

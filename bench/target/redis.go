@@ -41,11 +41,12 @@ func StartRedis(ctx context.Context, dir string) (*Redis, error) {
 		return nil, err
 	}
 	r.cmd = exec.Command(bin, "--bind", "127.0.0.1", "--port", port, "--dir", home, "--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction")
-	if err := r.cmd.Start(); err != nil {
+	ended, err := Spawn(r.cmd)
+	if err != nil {
 		return nil, fmt.Errorf("redis-server: %w", err)
 	}
 	go func() {
-		_ = r.cmd.Wait()
+		<-ended
 		close(r.done)
 	}()
 	for end := time.Now().Add(10 * time.Second); ; {

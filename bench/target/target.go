@@ -129,11 +129,12 @@ func (g *Gateway) start(ctx context.Context) error {
 	p.cmd.Env = append(os.Environ(), "BENCH_LISTEN="+g.listen, "BENCH_ADMIN="+g.admin, "BENCH_ORIGIN="+g.opts.Origin)
 	p.cmd.Env = append(p.cmd.Env, g.opts.Env...)
 	p.cmd.Stdout, p.cmd.Stderr = p.said, p.said
-	if err := p.cmd.Start(); err != nil {
+	ended, err := Spawn(p.cmd)
+	if err != nil {
 		return fmt.Errorf("target: %w", err)
 	}
 	go func() {
-		p.err = p.cmd.Wait()
+		p.err = <-ended
 		close(p.done)
 	}()
 	g.mu.Lock()
