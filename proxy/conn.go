@@ -69,7 +69,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 // useTLS puts a TLS session on top. The handshake runs with the first read,
 // under the time for heads.
 func (c *conn) useTLS(config *tls.Config) {
-	c.Conn, c.raw, c.secure = tls.Server(c.Conn, config), nil, true
+	c.Conn, c.raw, c.secure = tls.Server(nowait.Wrap(c.Conn), config), nil, true
 }
 
 // learnCert finds the tenant name in the client's certificate, once the
@@ -280,9 +280,9 @@ func (c *conn) reset() {
 	if session, ok := nc.(*tls.Conn); ok {
 		nc = session.NetConn()
 	}
-	if tcp, ok := nc.(*net.TCPConn); ok {
+	if tcp, ok := nc.(interface{ SetLinger(seconds int) error }); ok {
 		_ = tcp.SetLinger(0)
-		_ = tcp.Close()
+		_ = nc.Close()
 	}
 }
 

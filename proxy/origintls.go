@@ -5,7 +5,10 @@ import (
 	"errors"
 	"net"
 	"os"
+	"syscall"
 	"time"
+
+	"sluice/internal/nowait"
 )
 
 // records is what the TLS session to an origin runs over: the TCP connection,
@@ -23,7 +26,7 @@ type records struct {
 
 // startTLS makes the session to an origin that is connected to.
 func (oc *originConn) startTLS(config *tls.Config) *tls.Conn {
-	oc.below = &records{Conn: oc.Conn}
+	oc.below = &records{Conn: nowait.Wrap(oc.Conn)}
 	session := tls.Client(oc.below, config)
 	oc.Conn, oc.raw = session, nil
 	return session
@@ -74,7 +77,11 @@ func (r *records) atRest(session net.Conn) bool {
 // quiet reports whether a connection is open and has nothing to read, without
 // taking anything from it.
 func quiet(c net.Conn) bool {
-	raw, err := c.(*net.TCPConn).SyscallConn()
+	tcp, ok := c.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := tcp.SyscallConn()
 	if err != nil {
 		return false
 	}
