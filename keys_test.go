@@ -61,7 +61,7 @@ func (o *keyedOrigin) times(key string) int {
 }
 
 func keyedConfig(origin, store string) string {
-	return "version: 1\nlisten: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\norigin: {url: " + origin + "}\n" +
+	return "version: 1\nlisten: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0, write: true}\norigin: {url: " + origin + "}\n" +
 		"reload: {watch: 20ms}\nshutdown: {drain: 0s}\ntenants: {from: [{header: X-Tenant-Id}]}\nclasses: [{name: standard}]\n" + store +
 		`routes:
   - {id: pay, match: {method: POST, path: /publish}, class: standard, idempotency: {key: required}}

@@ -26,7 +26,7 @@ routes:
 `
 
 func queueGateway(t *testing.T, origin, rest string) *process {
-	p, _ := start(t, "version: 1\nlisten: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\norigin: {url: "+origin+"}\n"+
+	p, _ := start(t, "version: 1\nlisten: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0, write: true}\norigin: {url: "+origin+"}\n"+
 		"reload: {watch: 0s}\nshutdown: {drain: 0s}\n"+rest)
 	return p
 }

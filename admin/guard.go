@@ -65,30 +65,49 @@ var (
 	openPaths   = append([]string{"/metrics"}, healthPaths...)
 )
 
-// authorize lets in who has the token, or where there is none, who is on this
-// machine. Health is told to anybody, metrics where there is no token.
+// authorize lets in who has the token, or a certificate that TLS has verified.
+// Where neither is configured, only this machine can reach the listener (see
+// [NewServer]). Health is told to anybody.
 func (s *Server) authorize(next http.Handler) http.Handler {
-	if s.o.Token == "" {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if !slices.Contains(openPaths, r.URL.Path) && !fromHere(r) {
-				writeProblem(w, http.StatusForbidden,
-					"Callers on other machines get /livez, /readyz and /metrics only, since this listener has no token.")
-				return
-			}
-			next.ServeHTTP(w, r)
-		})
+	if s.o.Token == "" && !s.o.ClientCerts {
+		return next
 	}
 	want := sha256.Sum256([]byte(s.o.Token))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	known := func(r *http.Request) bool {
+		if s.o.ClientCerts && r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+			return true
+		}
+		// Hashes are compared, in constant time, so that neither the token's
+		// bytes nor its length can be timed.
 		got := sha256.Sum256([]byte(sentToken(r)))
-		if subtle.ConstantTimeCompare(got[:], want[:]) != 1 && !slices.Contains(healthPaths, r.URL.Path) {
+		return subtle.ConstantTimeCompare(got[:], want[:]) == 1 && s.o.Token != ""
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case slices.Contains(healthPaths, r.URL.Path) || known(r):
+			next.ServeHTTP(w, r)
+		case s.o.Token == "":
+			writeProblem(w, http.StatusForbidden, "Show a client certificate that is signed by an authority in admin.tls.client_ca.")
+		default:
 			w.Header()["Www-Authenticate"] = []string{`Bearer realm="sluice admin"`, `Basic realm="sluice admin", charset="UTF-8"`}
 			writeProblem(w, http.StatusUnauthorized,
 				"Send the token of this listener as Authorization: Bearer, or as the password of any user.")
-			return
 		}
-		next.ServeHTTP(w, r)
 	})
+}
+
+// changing guards what changes something.
+func (s *Server) changing(h http.HandlerFunc) http.HandlerFunc {
+	if s.o.Write {
+		return h
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		detail := "This listener is read-only. To have it take " + r.Method + " " + r.URL.Path + ", set admin.write: true, and restart."
+		if r.URL.Path == "/reload" {
+			detail += " A changed file is noticed by itself, and SIGHUP reloads as well."
+		}
+		writeProblem(w, http.StatusForbidden, detail)
+	}
 }
 
 func sentToken(r *http.Request) string {
@@ -99,10 +118,4 @@ func sentToken(r *http.Request) string {
 		return token
 	}
 	return ""
-}
-
-// fromHere tells whether the caller is on this machine.
-func fromHere(r *http.Request) bool {
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	return err == nil && peer.Addr().Unmap().IsLoopback()
 }

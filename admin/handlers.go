@@ -33,9 +33,11 @@ func (s *Server) routes() http.Handler {
 		ErrorHandling: promhttp.ContinueOnError,
 		Registry:      s.registry,
 	}).ServeHTTP)
-	serve("POST", "/reload", s.reload)
+	serve("GET", "/explain", s.explain)
+	serve("POST", "/reload", s.changing(s.reload))
+	mux.HandleFunc("/drain", s.drain)
 	if s.o.Signals != nil {
-		serve("POST", "/signals/{name...}", s.offerSignal)
+		serve("POST", "/signals/{name...}", s.changing(s.offerSignal))
 	}
 	if s.o.Records != nil {
 		mux.HandleFunc("/records", s.records)

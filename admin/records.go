@@ -63,32 +63,44 @@ func (s *Server) records(w http.ResponseWriter, r *http.Request) {
 			found, err = s.o.Records.Find(r.Context(), k)
 		}
 	case http.MethodPost:
-		var ask struct {
-			RecordKey
-			RecordResolution
-		}
-		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
-		d.DisallowUnknownFields()
-		if err = d.Decode(&ask); err == nil {
-			_, more := d.Token()
-			if !errors.Is(more, io.EOF) {
-				err = errors.New("more than one JSON value")
-			}
-		}
-		if err != nil {
-			err = RecordError{http.StatusBadRequest, `The body is not what is wanted: {"tenant": …, "route": …, "key": …, "resolve": "absent" or "completed", "answer": {"status": …, "header": {…}, "body": …}}: ` + err.Error()}
-			break
-		}
-		if err = ask.check(); err == nil {
-			found, err = s.o.Records.Resolve(r.Context(), ask.RecordKey, ask.RecordResolution)
-		}
+		s.changing(s.resolveRecord)(w, r)
+		return
 	default:
 		w.Header().Set("Allow", "GET, HEAD, POST")
 		writeProblem(w, http.StatusMethodNotAllowed, "/records takes GET, HEAD and POST.")
 		return
 	}
+	answerRecord(w, found, err)
+}
+
+// resolveRecord serves POST /records.
+func (s *Server) resolveRecord(w http.ResponseWriter, r *http.Request) {
+	var ask struct {
+		RecordKey
+		RecordResolution
+	}
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
+	d.DisallowUnknownFields()
+	err := d.Decode(&ask)
 	if err == nil {
-		writeJSON(w, http.StatusOK, found)
+		if _, more := d.Token(); !errors.Is(more, io.EOF) {
+			err = errors.New("more than one JSON value")
+		}
+	}
+	if err != nil {
+		answerRecord(w, nil, RecordError{http.StatusBadRequest, `The body is not what is wanted: {"tenant": …, "route": …, "key": …, "resolve": "absent" or "completed", "answer": {"status": …, "header": {…}, "body": …}}: ` + err.Error()})
+		return
+	}
+	var changed any
+	if err = ask.check(); err == nil {
+		changed, err = s.o.Records.Resolve(r.Context(), ask.RecordKey, ask.RecordResolution)
+	}
+	answerRecord(w, changed, err)
+}
+
+func answerRecord(w http.ResponseWriter, v any, err error) {
+	if err == nil {
+		writeJSON(w, http.StatusOK, v)
 		return
 	}
 	status := http.StatusServiceUnavailable

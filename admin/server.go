@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -25,9 +26,18 @@ type Options struct {
 	Hosts []string
 	// Token, if not empty, has to be sent with everything but /livez and
 	// /readyz: as a bearer token, or as the password that a browser asks for.
-	// Without one, callers on other machines get /livez, /readyz and /metrics
-	// and nothing else.
+	// An address that other machines can reach needs one, or ClientCerts.
 	Token string
+	// TLS, if not nil, is spoken instead of plain HTTP.
+	TLS *tls.Config
+	// ClientCerts tells that TLS verifies certificates of clients that show one.
+	// Whoever shows one needs no token, and without either nothing is told but
+	// /livez and /readyz.
+	ClientCerts bool
+	// Write is whether the listener takes what changes something. Otherwise
+	// POST /reload, /signals and /records, and POST and DELETE /drain, are
+	// refused.
+	Write bool
 	// Pprof serves the Go profiler under /debug/pprof/.
 	Pprof bool
 
@@ -35,6 +45,7 @@ type Options struct {
 	Metrics  *Metrics     // required
 	Live     *Live        // required; the server runs it
 	Records  Records      // nil: there are none
+	Explain  Explain      // nil: what the tail holds is all there is to tell
 	Signals  Signals      // nil: there are none
 	Sections []Section    // shown in the status besides what is always there
 	Logger   *slog.Logger // nil means slog.Default()
@@ -68,6 +79,12 @@ func NewServer(o Options) (*Server, error) {
 	host, _, err := net.SplitHostPort(o.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("admin.listen: %q is not an address of the form host:port", o.Listen)
+	}
+	if o.ClientCerts && o.TLS == nil {
+		return nil, errors.New("admin: Options.ClientCerts without TLS")
+	}
+	if !isLoopback(host) && o.Token == "" && !o.ClientCerts {
+		return nil, fmt.Errorf("admin.listen: %s can be reached from other machines; set admin.token, or client_ca in admin.tls", o.Listen)
 	}
 	s := &Server{o: o, loopback: isLoopback(host), registry: prometheus.NewRegistry(), hub: newHub()}
 	for _, h := range o.Hosts {
@@ -104,6 +121,9 @@ func (s *Server) Start() error {
 		return err
 	}
 	s.listener = ln
+	if s.o.TLS != nil {
+		ln = tls.NewListener(ln, s.o.TLS)
+	}
 	s.running.Go(func() {
 		if err := s.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 			s.o.Logger.Error("the admin listener stopped", "error", err)

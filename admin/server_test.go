@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -28,6 +29,8 @@ type gate struct {
 	notReady error
 	reload   error
 	triggers []string
+	drains   []bool
+	noDrain  error
 }
 
 func (g *gate) Status() GatewayStatus {
@@ -52,6 +55,13 @@ func (g *gate) Reload(_ context.Context, trigger string) (ReloadReport, error) {
 	return ReloadReport{Hash: "beef", Changed: []string{"tenants.limit"}, BucketsKept: 3, BucketsRescaled: 2, RestartPending: []string{"listen"}}, g.reload
 }
 
+func (g *gate) Drain(on bool) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.drains = append(g.drains, on)
+	return g.noDrain
+}
+
 type badConfig []string
 
 func (b badConfig) Error() string      { return strings.Join(b, "\n") }
@@ -70,7 +80,7 @@ func start(t *testing.T, change func(*Options)) *testServer {
 	ts := &testServer{gate: &gate{}, metrics: NewMetrics(MetricsOptions{Version: "1.2.3"}), policy: testPolicy(2), logged: &buffer{}}
 	live := NewLive(ts.metrics, LiveOptions{})
 	Fanout{ts.metrics, live}.SetPolicy(ts.policy)
-	o := Options{Listen: "127.0.0.1:0", Gateway: ts.gate, Metrics: ts.metrics, Live: live, Logger: textLogger(ts.logged)}
+	o := Options{Listen: "127.0.0.1:0", Gateway: ts.gate, Metrics: ts.metrics, Live: live, Write: true, Logger: textLogger(ts.logged)}
 	if change != nil {
 		change(&o)
 	}
@@ -295,31 +305,128 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// Without a token, other machines get health and metrics, by any name, and
-// nothing that shows or changes more.
+// On an address that other machines can reach, whoever has not said who they are
+// gets health and nothing else.
 func TestOtherMachines(t *testing.T) {
-	ts := start(t, func(o *Options) { o.Listen = "0.0.0.0:0" })
-	ask := func(method, path, host, peer string) int {
+	ts := start(t, func(o *Options) { o.Listen, o.Token = "0.0.0.0:0", "s3cret-token" })
+	ask := func(method, path, host, token string) int {
 		r := httptest.NewRequest(method, path, nil)
-		r.Host, r.RemoteAddr = host, peer
+		r.Host, r.RemoteAddr = host, "192.0.2.7:5000"
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
 		w := httptest.NewRecorder()
 		ts.server.Handler.ServeHTTP(w, r)
 		return w.Code
 	}
-	const near, far = "127.0.0.1:5000", "192.0.2.7:5000"
 	for _, c := range []struct {
-		method, path, host, peer string
-		want                     int
+		method, path, host, token string
+		want                      int
 	}{
-		{"GET", "/livez", "sluice:9090", far, 200}, {"GET", "/readyz", "192.0.2.1:9090", far, 200}, {"GET", "/metrics", "sluice:9090", far, 200},
-		{"GET", "/status", "192.0.2.1:9090", far, 403}, {"GET", "/", "192.0.2.1:9090", far, 403}, {"POST", "/reload", "192.0.2.1:9090", far, 403},
-		{"GET", "/api/v1/stream", "192.0.2.1:9090", far, 403}, {"GET", "/debug/pprof/heap", "192.0.2.1:9090", far, 403}, {"GET", "/metrics/", "192.0.2.1", far, 403},
-		{"GET", "/status", "127.0.0.1:9090", near, 200}, {"GET", "/status", "127.0.0.1:9090", "[::ffff:127.0.0.1]:5000", 200}, {"POST", "/reload", "localhost:9090", "[::1]:5000", 200},
-		{"GET", "/status", "evil.example:9090", near, 421}, {"GET", "/status", "127.0.0.1", "nonsense", 403},
+		{"GET", "/livez", "sluice:9090", "", 200}, {"GET", "/readyz", "192.0.2.1:9090", "", 200}, {"GET", "/metrics", "sluice:9090", "", 401},
+		{"GET", "/metrics", "sluice:9090", "s3cret-token", 200}, // a scraper uses whatever name it is given
+		{"GET", "/status", "192.0.2.1:9090", "", 401}, {"GET", "/", "192.0.2.1:9090", "wrong", 401}, {"POST", "/reload", "192.0.2.1:9090", "", 401},
+		{"GET", "/api/v1/stream", "192.0.2.1:9090", "", 401}, {"GET", "/debug/pprof/heap", "192.0.2.1:9090", "", 401}, {"GET", "/livez/", "192.0.2.1", "", 401},
+		{"GET", "/status", "192.0.2.1:9090", "s3cret-token", 200}, {"GET", "/status", "evil.example:9090", "s3cret-token", 421},
 	} {
-		if got := ask(c.method, c.path, c.host, c.peer); got != c.want {
-			t.Errorf("%s %s at %s from %s: %d, want %d", c.method, c.path, c.host, c.peer, got, c.want)
+		if got := ask(c.method, c.path, c.host, c.token); got != c.want {
+			t.Errorf("%s %s at %s with token %q: %d, want %d", c.method, c.path, c.host, c.token, got, c.want)
 		}
+	}
+}
+
+// A listener that is not told to write shows everything and changes nothing.
+func TestReadOnly(t *testing.T) {
+	ts := start(t, func(o *Options) { o.Write, o.Records, o.Signals = false, noRecords{t}, noSignals{t} })
+	for _, c := range []struct{ method, path, says string }{
+		{"POST", "/reload", "SIGHUP"}, {"POST", "/drain", ""}, {"DELETE", "/drain", ""}, {"POST", "/signals/orders", ""}, {"POST", "/records", ""},
+	} {
+		res, body := ts.do(t, c.method, c.path)
+		if want := c.method + " " + c.path + ", set admin.write: true"; res.StatusCode != 403 || !strings.Contains(body, want) || !strings.Contains(body, c.says) {
+			t.Errorf("%s %s: %d %s, want 403 that says %q", c.method, c.path, res.StatusCode, body, want)
+		}
+	}
+	for _, path := range []string{"/drain", "/status", "/metrics", "/", "/api/v1/state"} {
+		if res, body := ts.do(t, "GET", path); res.StatusCode != 200 {
+			t.Errorf("GET %s: %d %s", path, res.StatusCode, body)
+		}
+	}
+	if len(ts.gate.triggers)+len(ts.gate.drains) > 0 {
+		t.Errorf("reloads %v, drains %v; want none", ts.gate.triggers, ts.gate.drains)
+	}
+}
+
+type noRecords struct{ t *testing.T }
+
+func (n noRecords) Find(context.Context, RecordKey) (any, error) { return nil, nil }
+
+func (n noRecords) Resolve(context.Context, RecordKey, RecordResolution) (any, error) {
+	n.t.Error("a record was resolved")
+	return nil, nil
+}
+
+type noSignals struct{ t *testing.T }
+
+func (n noSignals) Offer(string, []byte) error {
+	n.t.Error("a reading was taken")
+	return nil
+}
+
+func TestDrain(t *testing.T) {
+	ts := start(t, nil)
+	for _, method := range []string{"POST", "DELETE"} {
+		if res, body := ts.do(t, method, "/drain"); res.StatusCode != 200 || !strings.Contains(body, `"in_flight": 0`) {
+			t.Errorf("%s: %d %s", method, res.StatusCode, body)
+		}
+	}
+	if got := ts.gate.drains; !slices.Equal(got, []bool{true, false}) {
+		t.Errorf("drains %v, want begun, then ended", got)
+	}
+	ts.gate.noDrain = errors.New("about to stop")
+	if res, body := ts.do(t, "DELETE", "/drain"); res.StatusCode != 409 || !strings.Contains(body, "about to stop") {
+		t.Errorf("where it cannot be ended: %d %s", res.StatusCode, body)
+	}
+	if res, _ := ts.do(t, "PUT", "/drain"); res.StatusCode != 405 || res.Header.Get("Allow") != "GET, HEAD, POST, DELETE" {
+		t.Errorf("PUT: %d, Allow %q", res.StatusCode, res.Header.Get("Allow"))
+	}
+}
+
+// A decision is explained by what is told of it, and without that by what the
+// tail holds.
+func TestExplain(t *testing.T) {
+	var answer any
+	var fails error
+	ts := start(t, func(o *Options) {
+		o.Explain = func(_ context.Context, id string) (any, error) { return answer, fails }
+	})
+	rng := seeded(t)
+	e := randomEvent(rng, ts.policy, 3)
+	e.Request.ID = "known"
+	ts.o.Live.Observe(e)
+	for _, c := range []struct {
+		path   string
+		answer any
+		fails  error
+		status int
+		want   []string
+	}{
+		{"/explain", nil, nil, 400, []string{"X-Request-Id"}},
+		{"/explain?id=unknown", nil, ErrForgotten, 404, []string{"does not remember"}},
+		{"/explain?id=unknown", map[string]string{"verdict": "told"}, nil, 200, []string{`"decision": null`, `"verdict": "told"`}},
+		{"/explain?id=known", map[string]string{"verdict": "told"}, nil, 200, []string{`"id": "known"`, `"verdict": "told"`}},
+		{"/explain?id=known", nil, errors.New("the policy is gone"), 200, []string{`"id": "known"`, `"explanation": null`, `"without": "the policy is gone"`}},
+	} {
+		answer, fails = c.answer, c.fails
+		res, body := ts.do(t, "GET", c.path)
+		for _, want := range c.want {
+			if res.StatusCode != c.status || !strings.Contains(body, want) {
+				t.Errorf("%s: %d %s, want %d and %q", c.path, res.StatusCode, body, c.status, want)
+			}
+		}
+	}
+	ts.o.Explain = nil
+	if res, body := ts.do(t, "GET", "/explain?id=known"); res.StatusCode != 200 || !strings.Contains(body, `"id": "known"`) {
+		t.Errorf("from the tail alone: %d %s", res.StatusCode, body)
 	}
 }
 
@@ -350,7 +457,9 @@ func TestOptionsAreChecked(t *testing.T) {
 	for listen, want := range map[string]string{
 		"9090":           `admin.listen: "9090" is not an address of the form host:port`,
 		"[::1:9090":      `admin.listen: "[::1:9090" is not an address of the form host:port`,
-		"127.0.0.1:9090": "", "0.0.0.0:9090": "", ":9090": "", "[::1]:9090": "", "localhost:9090": "", "": "",
+		"127.0.0.1:9090": "", "[::1]:9090": "", "localhost:9090": "", "": "",
+		"0.0.0.0:9090": "admin.listen: 0.0.0.0:9090 can be reached from other machines; set admin.token, or client_ca in admin.tls",
+		":9090":        "admin.listen: :9090 can be reached from other machines; set admin.token, or client_ca in admin.tls",
 	} {
 		o := ok
 		o.Listen = listen

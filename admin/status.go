@@ -24,6 +24,12 @@ type Gateway interface {
 	// changed; if the error, or one it wraps, has a method Problems() []string,
 	// each is shown. Reload records itself with [Metrics.ConfigLoaded].
 	Reload(ctx context.Context, trigger string) (ReloadReport, error)
+
+	// Drain begins or ends a drain, and may be told the same twice. Draining, the
+	// gateway is not ready, and after the time that the configuration gives load
+	// balancers it refuses what comes. An error means that the drain cannot be
+	// ended: the gateway stops.
+	Drain(on bool) error
 }
 
 // TriggerAdmin is the trigger that the listener gives to [Gateway.Reload].

@@ -121,7 +121,7 @@ func (w *world) config(i int, store string) string {
 	key := fmt.Sprintf("key: required, on_unknown: %s, max_replay: %dB", unknown, maxReplay)
 	return fmt.Sprintf(`version: 1
 listen: 127.0.0.1:0
-admin: {listen: 127.0.0.1:0}
+admin: {listen: 127.0.0.1:0, write: true}
 origin: {url: %s, timeout: %s, connect_timeout: 500ms, max_connections: 2000}
 store: {%s, cache: %s, secrets: [a secret for names of records]%s}
 tenants: {from: [{header: X-Tenant-Id}]}

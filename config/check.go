@@ -41,7 +41,13 @@ func (k checker) checkListeners() {
 	if k.Listen == k.Admin.Listen && k.Listen.Port() != 0 {
 		k.Problem("admin.listen", "%s is the address for clients too (listen); give the private listener a port of its own", k.Listen)
 	}
+	if a := k.Admin; a.Listen != "" && !a.Listen.Loopback() && !a.guarded() && !k.FailedWithin("admin") {
+		k.Problem("admin.listen", "%s can be reached from other machines, and anybody there could read what is decided about whom; set admin.token, or client_ca in admin.tls, or listen on 127.0.0.1", a.Listen)
+	}
 }
+
+// guarded tells whether callers have to show who they are.
+func (a *Admin) guarded() bool { return a.Token.Reveal() != "" || a.TLS != nil && a.TLS.ClientCA != "" }
 
 func (k checker) checkTLS() {
 	if t := k.TLS; t != nil {

@@ -110,17 +110,35 @@ type Source struct {
 
 // Admin is the private listener.
 type Admin struct {
-	// Address of the private listener, as host:port. Keep it off public networks.
+	// Address of the private listener, as host:port. One that other machines can
+	// reach needs a token, or client certificates (tls.client_ca).
 	Listen Address `yaml:"listen" default:"127.0.0.1:9090" restart:"true" aka:"address,addr,bind,port"`
 	// What has to be sent with everything but /livez and /readyz, as a bearer
-	// token or as a browser's password. Absent: callers on other machines get
-	// /livez, /readyz and /metrics alone.
+	// token or as a browser's password.
 	Token value.Secret `yaml:"token" restart:"true" aka:"password,secret"`
+	// TLS on this listener. Absent: plain HTTP.
+	TLS *AdminTLS `yaml:"tls" restart:"presence" aka:"ssl,https"`
+	// Whether the listener takes what changes something: reload, drain, posted
+	// signals, resolved records. Otherwise it only shows.
+	Write bool `yaml:"write" default:"false" restart:"true" aka:"readwrite,writable,allowwrite"`
 	// Names under which the listener may be addressed besides localhost and
 	// addresses.
 	Hosts []string `yaml:"hosts" max:"100" restart:"true" aka:"host"`
 	// Serve Go's profiler under /debug/pprof/.
 	Pprof bool `yaml:"pprof" default:"false" restart:"true"`
+}
+
+// AdminTLS is how operators are spoken to. The files are read again when they
+// change.
+type AdminTLS struct {
+	// PEM file with the certificate and its chain. Relative to the config file.
+	Cert Path `yaml:"cert" required:"true" example:"/etc/sluice/admin.crt" aka:"certificate,certfile"`
+	// PEM file with the certificate's private key.
+	Key Path `yaml:"key" required:"true" example:"/etc/sluice/admin.key" aka:"privatekey,keyfile"`
+	// PEM file with the authorities that sign operators' certificates. Whoever
+	// shows one that they signed needs no token; without either, only /livez and
+	// /readyz are answered.
+	ClientCA Path `yaml:"client_ca" restart:"true" aka:"ca"`
 }
 
 // TLS is how clients are spoken to. The files are read again when they change;

@@ -22,12 +22,11 @@ func lint(c *Config, doc *strict.Document) {
 
 // lintExposure warns of what strangers could reach or pretend.
 func (k checker) lintExposure() {
-	if !k.Admin.Listen.Loopback() {
-		what := "metrics, status and reload"
-		if k.Admin.Pprof {
-			what = "metrics, status, reload and the profiler"
-		}
-		k.Warn("admin.listen", "%s can be reached from other machines; listen on 127.0.0.1, or close the port to strangers", what)
+	if a := k.Admin; !a.Listen.Loopback() && a.TLS == nil {
+		k.Warn("admin.token", "it crosses the network in clear text; give this listener a certificate as admin.tls, or close its port to all but the machine's own proxy")
+	}
+	if !k.Admin.Write {
+		k.lintPush()
 	}
 	for i, s := range k.Tenants.From {
 		if s.Header != "" && !k.Config.Listen.Loopback() && (k.TLS == nil || k.TLS.ClientAuth != ClientAuthRequire) {
@@ -41,6 +40,18 @@ func (k checker) lintExposure() {
 	}
 	if t := k.Origin.TLS; t != nil && t.InsecureSkipVerify {
 		k.Warn("origin.tls.insecure_skip_verify", "whoever stands between gateway and origin can read and change everything; give the origin's authority as ca instead")
+	}
+}
+
+// lintPush warns of signals that nobody can post.
+func (k checker) lintPush() {
+	for _, name := range sortedKeys(k.Queues) {
+		for i, s := range k.Queues[name].Signals {
+			if s.Push != nil && s.Push.Header == "" {
+				at := strict.Index(strict.Key("queues", string(name))+".signals", i)
+				k.Warn(at+".push", "no reading can be posted, since the private listener is read-only; set admin.write: true, or name a header field of the origin's answers")
+			}
+		}
 	}
 }
 

@@ -267,3 +267,24 @@ func TestHugeFileIsRefusedWithoutReadingItAll(t *testing.T) {
 		t.Errorf("a file of 1 TiB: %v", err)
 	}
 }
+
+// A listener that others reach by a token alone sends it in clear text.
+func TestATokenWithoutTLSIsWarnedOf(t *testing.T) {
+	const text = "version: 1\norigin: {url: http://127.0.0.1:3000}\nadmin: {listen: %s, token: a-token%s}\n"
+	for _, c := range []struct {
+		listen, more string
+		warned       bool
+	}{
+		{"127.0.0.1:9090", "", false},
+		{"0.0.0.0:9090", "", true},
+		{"0.0.0.0:9090", ", tls: {cert: a.crt, key: a.key}", false},
+	} {
+		cfg, err := Parse("text.yaml", fmt.Appendf(nil, text, c.listen, c.more))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(cfg.Source.Warnings.Error(), "admin.token: it crosses the network in clear text"); got != c.warned {
+			t.Errorf("%s%s: warned is %t, want %t:\n%v", c.listen, c.more, got, c.warned, cfg.Source.Warnings)
+		}
+	}
+}

@@ -59,8 +59,10 @@ type Gateway struct {
 	store    *store
 	places   places
 	certs    *certificates // nil without TLS
+	adminTLS *certificates // the same for the private listener
 
 	draining atomic.Bool
+	drained  drain
 
 	mu      sync.Mutex // held by reload
 	reading bool       // the signals of the current queues are being read; by mu
@@ -123,10 +125,16 @@ func New(opts Options) (*Gateway, error) {
 	if g.listener, err = net.Listen("tcp", string(cfg.Listen)); err != nil {
 		return nil, listenError("listen", string(cfg.Listen), err)
 	}
-	g.admin, err = admin.NewServer(admin.Options{
-		Listen: string(cfg.Admin.Listen), Pprof: cfg.Admin.Pprof, Token: cfg.Admin.Token.Reveal(), Hosts: cfg.Admin.Hosts,
+	desk := admin.Options{
+		Listen: string(cfg.Admin.Listen), Pprof: cfg.Admin.Pprof, Token: cfg.Admin.Token.Reveal(), Hosts: cfg.Admin.Hosts, Write: cfg.Admin.Write,
 		Gateway: g, Metrics: g.metrics, Live: g.live, Records: records{g}, Signals: signalDesk{g}, Sections: g.sections(), Logger: g.log,
-	})
+	}
+	if cfg.Admin.TLS != nil {
+		g.adminTLS = &certificates{}
+		g.adminTLS.store(p.adminTLS)
+		desk.TLS, desk.ClientCerts = g.adminTLS.config(), cfg.Admin.TLS.ClientCA != ""
+	}
+	g.admin, err = admin.NewServer(desk)
 	if err == nil {
 		if err = g.admin.Start(); err != nil {
 			err = listenError("admin.listen", string(cfg.Admin.Listen), err)
@@ -271,8 +279,7 @@ func (g *Gateway) awaitSignals(ctx context.Context) {
 func (g *Gateway) stop(served <-chan error) error {
 	cfg := g.current.Load().cfg
 	begun := time.Now()
-	g.draining.Store(true)
-	g.server.Drain()
+	g.drainToStop()
 	g.log.Info("draining", "drain", cfg.Shutdown.Drain.String(), "connections", g.server.Connections())
 	time.Sleep(time.Duration(cfg.Shutdown.Drain))
 

@@ -83,7 +83,7 @@ func TestGoodConfigsCanBePrepared(t *testing.T) {
 		if err != nil {
 			continue // needs surroundings of its own
 		}
-		cfg.TLS, cfg.Origin.TLS = nil, nil // their files do not exist
+		cfg.TLS, cfg.Origin.TLS, cfg.Admin.TLS = nil, nil, nil // their files do not exist
 		p, err := prepare(cfg, nil)
 		if err != nil {
 			t.Errorf("%s: %v", file, err)

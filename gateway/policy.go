@@ -32,6 +32,8 @@ type prepared struct {
 	names   *admin.Policy
 	tls     *serverTLS // nil without TLS
 
+	adminTLS *serverTLS // of the private listener; nil without TLS
+
 	certificates []certificate
 }
 
@@ -74,6 +76,11 @@ func prepare(cfg *config.Config, was *prepared) (*prepared, error) {
 	}
 	if cfg.TLS != nil {
 		if p.tls, err = loadTLS(cfg.TLS); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.Admin.TLS != nil {
+		if p.adminTLS, err = loadAdminTLS(cfg.Admin.TLS); err != nil {
 			return nil, err
 		}
 	}

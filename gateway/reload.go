@@ -82,6 +82,9 @@ func (g *Gateway) Reload(_ context.Context, trigger string) (admin.ReloadReport,
 	if g.certs != nil && p.tls != nil {
 		g.certs.store(p.tls)
 	}
+	if g.adminTLS != nil && p.adminTLS != nil {
+		g.adminTLS.store(p.adminTLS)
+	}
 	g.server.SetLimits(p.limits)
 	g.observer.SetPolicy(p.names)
 	g.current.Store(&running{prepared: p, loaded: now, pending: report.RestartPending})
@@ -151,6 +154,9 @@ func (g *Gateway) files() []string {
 	cfg := g.current.Load().cfg
 	files := append([]string{g.opts.Path}, cfg.Source.Files...)
 	if t := cfg.TLS; t != nil {
+		files = append(files, string(t.Cert), string(t.Key), string(t.ClientCA))
+	}
+	if t := cfg.Admin.TLS; t != nil {
 		files = append(files, string(t.Cert), string(t.Key), string(t.ClientCA))
 	}
 	if t := cfg.Origin.TLS; t != nil {

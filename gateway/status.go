@@ -13,7 +13,7 @@ var _ admin.Gateway = (*Gateway)(nil)
 // Ready returns why the gateway takes no requests; nil: it does.
 func (g *Gateway) Ready() error {
 	if g.draining.Load() {
-		return errors.New("draining: the gateway is about to stop")
+		return g.drainingFor()
 	}
 	if !g.current.Load().queues.gate.Ready(time.Now()) {
 		return errors.New("starting: the signals of the queues have not all been read yet")

@@ -59,6 +59,23 @@ func loadTLS(t *config.TLS) (*serverTLS, error) {
 	return &serverTLS{config: c}, nil
 }
 
+// loadAdminTLS loads what operators are spoken to with. A certificate is asked
+// for and not required: health checks have none, and a token will do, too.
+func loadAdminTLS(t *config.AdminTLS) (*serverTLS, error) {
+	pair, err := tls.LoadX509KeyPair(string(t.Cert), string(t.Key))
+	if err != nil {
+		return nil, fmt.Errorf("admin.tls.cert, admin.tls.key: %w", err)
+	}
+	c := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+	if t.ClientCA != "" {
+		c.ClientAuth = tls.VerifyClientCertIfGiven
+		if c.ClientCAs, err = loadPool(string(t.ClientCA)); err != nil {
+			return nil, fmt.Errorf("admin.tls.client_ca: %w", err)
+		}
+	}
+	return &serverTLS{config: c}, nil
+}
+
 // originTLS returns the settings for https addresses; nil for the defaults.
 func originTLS(t *config.OriginTLS) (*tls.Config, error) {
 	if t == nil {

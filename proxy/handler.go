@@ -56,6 +56,10 @@ func (x *exchange) serve(s *Server) {
 		x.answerProblem()
 		return
 	}
+	if s.closed.Load() {
+		x.refuseDraining()
+		return
+	}
 	rp := x.policy.route(x.request.Route)
 	if rp.MaxBody > 0 && x.head.contentLength > rp.MaxBody {
 		x.refuse(violation{reason: admission.TooLarge})

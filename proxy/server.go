@@ -47,7 +47,8 @@ type Server struct {
 	policy atomic.Pointer[Policy]
 	http   fasthttp.Server
 
-	draining   atomic.Bool
+	draining   atomic.Bool // answers close their connections
+	closed     atomic.Bool // requests are refused
 	lingering  atomic.Int32
 	turnedAway atomic.Int64
 
@@ -110,11 +111,6 @@ func (s *Server) Serve(ln net.Listener) error {
 	s.mu.Unlock()
 	return s.http.Serve(l)
 }
-
-// Drain begins the end: from now on every answer closes its connection.
-// Connections without a request are left open, and new ones are accepted, so
-// that what is on its way is still served.
-func (s *Server) Drain() { s.draining.Store(true) }
 
 // Shutdown stops accepting connections, lets running requests finish, and
 // closes what is left when ctx ends. It returns nil if nothing had to be cut

@@ -19,7 +19,7 @@ import (
 
 const livePolicy = `version: 1
 listen: 127.0.0.1:0
-admin: {listen: 127.0.0.1:0, token: a-token-of-the-tests}
+admin: {listen: 127.0.0.1:0, token: a-token-of-the-tests, write: true}
 origin: {url: ORIGIN, health: {path: /healthz, every: 100ms, timeout: 90ms}}
 tenants: {from: [{header: X-Tenant-Id}], limit: {rate: 1/s, burst: 3}}
 classes: [{name: high}, {name: low}]

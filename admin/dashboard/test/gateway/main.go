@@ -44,7 +44,7 @@ func run(listen string, rate float64) error {
 	g.policy = policy()
 	g.observer.SetPolicy(g.policy)
 	g.metrics.ConfigLoaded(admin.ReloadRecord{At: g.started, Trigger: "start", Hash: g.policy.Hash})
-	server, err := admin.NewServer(admin.Options{Listen: listen, Gateway: g, Metrics: g.metrics, Live: live, Sections: sections})
+	server, err := admin.NewServer(admin.Options{Listen: listen, Write: true, Gateway: g, Metrics: g.metrics, Live: live, Sections: sections})
 	if err != nil {
 		return err
 	}
@@ -102,6 +102,8 @@ func (g *gateway) Status() admin.GatewayStatus {
 }
 
 func (g *gateway) Ready() error { return nil }
+
+func (g *gateway) Drain(bool) error { return nil }
 
 func (g *gateway) Reload(_ context.Context, trigger string) (admin.ReloadReport, error) {
 	g.mu.Lock()
