@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -103,12 +104,15 @@ func NewCodec(o CodecOptions) (*Codec, error) {
 }
 
 // encode returns r as bytes, for storing under name.
-func (c *Codec) encode(name string, r *Record) []byte {
+func (c *Codec) encode(name string, r *Record) []byte { return c.append(nil, name, r) }
+
+// append appends to b, which is empty, r as encode returns it.
+func (c *Codec) append(b []byte, name string, r *Record) []byte {
 	form, body := bodyPlain, []byte(nil)
 	if r.Answer != nil {
 		form, body = c.compress(r.Answer.Body)
 	}
-	b := make([]byte, 0, headSize+restSize+sealOverhead+answerSize(r.Answer)+len(body))
+	b = slices.Grow(b, headSize+restSize+sealOverhead+answerSize(r.Answer)+len(body))
 	b = appendHead(b, r)
 	sealed := len(c.seals) > 0
 	if sealed {

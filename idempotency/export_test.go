@@ -22,7 +22,3 @@ func (m *Memory) PlantForTest(t testing.TB, name string, value []byte) {
 	defer s.mu.Unlock()
 	m.used.Add(s.put(name, value, time.Now().Add(time.Hour)))
 }
-
-// LanesForTest sets how many exchanges with Redis are under way at a time; -1
-// sends every command by itself.
-func (s *Redis) LanesForTest(n int) { s.batches.free = n }

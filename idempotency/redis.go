@@ -51,7 +51,7 @@ func NewRedis(codec *Codec, o RedisOptions) (*Redis, error) {
 		return nil, err
 	}
 	s := &Redis{client: client, codec: codec, timeout: o.Timeout}
-	s.batches.init(client, o.Timeout)
+	s.batches.init(client, o.Timeout, o.Connections)
 	return s, nil
 }
 
@@ -60,11 +60,10 @@ func (s *Redis) Close() error { return s.client.Close() }
 
 // Claim implements [Store].
 func (s *Redis) Claim(ctx context.Context, name string, r *Record) (*Reading, error) {
-	value := s.codec.encode(name, r)
-	reply, err := s.do(ctx, "claim", func(ctx context.Context) *redis.Cmd {
-		return redis.NewCmd(ctx, "set", name, value, "nx", "get", "px", r.Retention.Milliseconds())
-	})
-	if errors.Is(err, redis.Nil) {
+	c := claimKind.get(name)
+	c.write(s.codec, r)
+	reply, err := s.do(ctx, c)
+	if err == redis.Nil {
 		return nil, nil
 	}
 	if err != nil {
@@ -79,7 +78,7 @@ func (s *Redis) Claim(ctx context.Context, name string, r *Record) (*Reading, er
 
 // Read implements [Store].
 func (s *Redis) Read(ctx context.Context, name string) (Reading, error) {
-	reply, err := s.run(ctx, "read", readScript, name)
+	reply, err := s.do(ctx, readKind.get(name))
 	if err != nil {
 		return Reading{}, err
 	}
@@ -88,8 +87,10 @@ func (s *Redis) Read(ctx context.Context, name string) (Reading, error) {
 
 // Lapse implements [Store].
 func (s *Redis) Lapse(ctx context.Context, name string, of Owner, next *Record) (Reading, error) {
-	value := s.codec.encode(name, next)
-	reply, err := s.run(ctx, "lapse", lapseScript, name, of.Token[:], value, next.Retention.Milliseconds())
+	c := lapseKind.get(name)
+	c.token = of.Token
+	c.write(s.codec, next)
+	reply, err := s.do(ctx, c)
 	if err != nil {
 		return Reading{}, err
 	}
@@ -98,17 +99,21 @@ func (s *Redis) Lapse(ctx context.Context, name string, of Owner, next *Record) 
 
 // Settle implements [Store].
 func (s *Redis) Settle(ctx context.Context, name string, of Owner, next *Record) error {
-	value := s.codec.encode(name, next)
-	return s.done(s.run(ctx, "settle", settleScript, name, of.Token[:], value, next.Retention.Milliseconds()))
+	c := settleKind.get(name)
+	c.token = of.Token
+	c.write(s.codec, next)
+	return s.done(s.do(ctx, c))
 }
 
 // Release implements [Store].
 func (s *Redis) Release(ctx context.Context, name string, of Owner, answered bool) error {
-	which := 0
+	c := releaseKind.get(name)
+	c.token = of.Token
+	c.which = 0
 	if answered {
-		which = 1
+		c.which = 1
 	}
-	return s.done(s.run(ctx, "release", releaseScript, name, of.Token[:], which))
+	return s.done(s.do(ctx, c))
 }
 
 // done reads the reply of a script that says whether it did what it was asked.
@@ -153,47 +158,54 @@ func (s *Redis) record(name string, reply any) (*Record, error) {
 	return s.codec.decode(name, unsafe.Slice(unsafe.StringData(value), len(value)))
 }
 
-// run runs a script by its hash, and by its text where Redis does not know it.
-func (s *Redis) run(ctx context.Context, op string, script *redis.Script, name string, args ...any) (any, error) {
-	all := make([]any, 0, 4+len(args))
-	all = append(append(all, "evalsha", script.Hash(), 1, name), args...)
-	reply, err := s.do(ctx, op, func(ctx context.Context) *redis.Cmd { return redis.NewCmd(ctx, all...) })
-	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
-		all[0], all[1] = "eval", scriptText[script]
-		reply, err = s.do(ctx, op, func(ctx context.Context) *redis.Cmd { return redis.NewCmd(ctx, all...) })
+// do sends c and returns its reply; c is used up by it.
+//
+// What failed on the way is sent once more: its reply may have been lost, and
+// every command recognises what an earlier try of it did. A script that Redis
+// does not know by its hash is sent by its text.
+func (s *Redis) do(ctx context.Context, c *command) (reply any, err error) {
+	op, start := c.kind.op, time.Now()
+	gone := false
+	if err = ctx.Err(); err == nil {
+		if gone, err = s.batches.process(ctx, c); err == nil || err == redis.Nil {
+			reply = c.cmd.Val()
+			c.put()
+			return reply, err
+		}
 	}
-	return reply, err
-}
-
-var scriptText = map[*redis.Script]string{
-	readScript: readSource, lapseScript: lapseSource, settleScript: settleSource, releaseScript: releaseSource,
-}
-
-// do sends a command, and once more where it failed on the way: its reply may
-// have been lost, and every command recognises what an earlier try of it did.
-func (s *Redis) do(ctx context.Context, op string, command func(context.Context) *redis.Cmd) (any, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	ctx, cancel := context.WithDeadline(ctx, start.Add(s.timeout))
 	defer cancel()
-	cmd := command(ctx)
-	err := s.batches.process(ctx, cmd)
-	if err != nil && ctx.Err() == nil && worthRepeating(err) {
-		cmd = command(ctx)
-		err = s.batches.process(ctx, cmd)
-	}
-	switch {
-	case err == nil:
-		return cmd.Val(), nil
-	case errors.Is(err, redis.Nil), redis.HasErrorPrefix(err, "NOSCRIPT"):
-		return nil, err
-	case redis.HasErrorPrefix(err, "WRONGTYPE"), redis.HasErrorPrefix(err, "FOREIGN"):
-		return nil, fmt.Errorf("redis: %s: %w: %s", op, ErrCorrupt, err.Error())
+	for repeated := false; !gone && ctx.Err() == nil; {
+		switch {
+		case redis.HasErrorPrefix(err, "NOSCRIPT"):
+			c = c.spelt()
+		case !repeated && worthRepeating(err):
+			repeated = true
+		default:
+			return c.cmd.Val(), explained(op, err)
+		}
+		gone, err = s.batches.process(ctx, c)
 	}
 	return nil, fmt.Errorf("redis: %s: %w", op, err)
+}
+
+// explained returns err, which Redis gave as its reply to op, as a store says it.
+func explained(op string, err error) error {
+	switch {
+	case err == nil, err == redis.Nil:
+		return err
+	case redis.HasErrorPrefix(err, "WRONGTYPE"), redis.HasErrorPrefix(err, "FOREIGN"):
+		return fmt.Errorf("redis: %s: %w: %s", op, ErrCorrupt, err.Error())
+	}
+	return fmt.Errorf("redis: %s: %w", op, err)
 }
 
 // worthRepeating reports whether err is about the way to Redis, or about a
 // server that has just ceased to be the right one.
 func worthRepeating(err error) bool {
+	if err == nil {
+		return false
+	}
 	var reply redis.Error
 	if !errors.As(err, &reply) {
 		return true

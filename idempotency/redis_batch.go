@@ -2,6 +2,8 @@ package idempotency
 
 import (
 	"context"
+	"errors"
+	"runtime"
 	"sync"
 	"time"
 
@@ -10,128 +12,245 @@ import (
 
 // batcher sends the commands of many concurrent callers in few round trips.
 //
-// Up to lanes exchanges with Redis are under way at a time. A caller that finds
-// a lane free sends its command at once, by itself: with little load nothing is
-// gained by waiting, so nobody waits. Others queue up, and whoever ends an
-// exchange passes its lane to the first of them, who sends the commands of all
-// that have queued as one pipeline. The busier Redis is, the larger the batches
-// become, without a timer or a goroutine.
+// Who finds no batch being gathered begins one and leads it: waits for a lane,
+// lets everybody join who can run by then, sends all their commands as one
+// pipeline and tells them when it is answered. A lane is one exchange with Redis
+// under way. With little load nobody can run besides the leader, and nobody
+// waits; the busier gateway or Redis is, the larger the batches become.
+//
+// How many lanes there are follows from the time that the way to Redis takes. Near
+// a quick server a few large batches cost both ends the least. Far from it they
+// would make a command wait for a batch to come back before it can even be sent;
+// so there are more lanes then, and batches leave in even steps.
 type batcher struct {
 	client  redis.UniversalClient
 	timeout time.Duration
+	cluster bool // commands are sent one by one
+	max     int  // lanes, at most
 
-	mu    sync.Mutex
-	free  int // lanes; negative: no limit, every caller sends for itself
-	queue []*queued
+	mu      sync.Mutex
+	open    *batch          // being gathered; nil: none
+	busy    int             // lanes
+	waiting []chan struct{} // leaders that wait for a lane, the first first
+	way     wayTime
+	next    time.Time // before which no batch leaves
 }
 
-// queued is one command on its way into a batch.
-type queued struct {
-	cmd   *redis.Cmd
-	taken bool           // into a batch
-	leads bool           // and is to send it
-	wake  chan []*queued // the batch to send, for a leader; nil when the command is done
+// batch is what is sent at once.
+type batch struct {
+	commands []*command
+	bytes    int
+	deadline time.Time     // of its leader, who came first: nobody's is earlier
+	done     chan struct{} // closed when every command has its reply or error
 }
 
 const (
-	batchLanes = 4
-	maxBatch   = 128
+	nearLanes     = 4 // lanes where the way to Redis takes no time
+	maxBatch      = 256
+	maxBatchBytes = 1 << 20
 )
 
 // init readies b. In a cluster one batch would go to several servers and be as
 // late as the latest, so commands are sent one by one there.
-func (b *batcher) init(client redis.UniversalClient, timeout time.Duration) {
-	b.client, b.timeout, b.free = client, timeout, batchLanes
-	if _, cluster := client.(*redis.ClusterClient); cluster {
-		b.free = -1
-	}
+func (b *batcher) init(client redis.UniversalClient, timeout time.Duration, connections int) {
+	b.client, b.timeout, b.max = client, timeout, connections
+	_, b.cluster = client.(*redis.ClusterClient)
 }
 
-// process sends cmd and returns its error. When ctx is over it returns early;
-// whether the command is executed is then unknown, and cmd must not be used.
-func (b *batcher) process(ctx context.Context, cmd *redis.Cmd) error {
+// process sends c and returns its error. When ctx is over it returns early, with
+// gone: whether the command is executed is then unknown, and c must not be
+// touched again. It takes no longer than the store's timeout.
+func (b *batcher) process(ctx context.Context, c *command) (gone bool, err error) {
+	deadline := time.Now().Add(b.timeout)
+	if b.cluster {
+		ctx, cancel := context.WithDeadline(ctx, deadline)
+		defer cancel()
+		return false, b.client.Process(ctx, c.cmd)
+	}
 	b.mu.Lock()
-	if b.free != 0 {
-		if b.free > 0 {
-			b.free--
-			defer b.passOn()
-		}
-		b.mu.Unlock()
-		return b.client.Process(ctx, cmd)
+	into := b.open
+	leads := into == nil
+	if leads {
+		into = &batch{deadline: deadline, done: make(chan struct{})}
+		b.open = into
 	}
-	q := &queued{cmd: cmd, wake: make(chan []*queued, 1)}
-	b.queue = append(b.queue, q)
+	into.commands = append(into.commands, c)
+	into.bytes += len(c.record)
+	if len(into.commands) == maxBatch || into.bytes >= maxBatchBytes {
+		b.open = nil // full: the next to come begins another
+	}
 	b.mu.Unlock()
+	if leads && ctx.Done() == nil {
+		b.lead(into)
+		return false, c.cmd.Err()
+	}
+	if leads {
+		go b.lead(into) // others count on it, even if this caller gives up
+	}
 	select {
-	case batch := <-q.wake:
-		if batch != nil {
-			b.send(batch)
-		}
-		return cmd.Err()
+	case <-into.done:
+		return false, c.cmd.Err()
 	case <-ctx.Done():
-		if b.leave(q) {
-			b.send(<-q.wake)
-		}
-		return ctx.Err()
+		b.mu.Lock()
+		c.gone = true
+		b.mu.Unlock()
+		return true, ctx.Err()
 	}
 }
 
-// leave takes a caller that gives up out of the queue. It reports true if that
-// is too late because the others count on it to send the batch.
-func (b *batcher) leave(q *queued) bool {
+// lead sees a batch through.
+func (b *batcher) lead(it *batch) {
+	defer close(it.done)
+	start, err := b.enter(it.deadline)
+	if err != nil {
+		for _, c := range b.close(it) {
+			c.cmd.SetErr(err)
+		}
+		return
+	}
+	defer b.leave()
+	// Whoever can run now may have something to send as well.
+	runtime.Gosched()
+	if pause := time.Until(start); pause > 0 {
+		time.Sleep(pause)
+	}
+	commands := b.close(it)
+	if len(commands) == 0 {
+		return // all have given up
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), it.deadline)
+	defer cancel()
+	cmds := make([]redis.Cmder, len(commands))
+	for i, c := range commands {
+		cmds[i] = c.cmd
+	}
+	pipe := b.client.Pipeline()
+	pipe.BatchProcess(ctx, cmds...)
+	sent := time.Now()
+	_, err = pipe.Exec(ctx) // the first command's; each has its own
+	if err == nil || err == redis.Nil {
+		b.took(time.Since(sent))
+	}
+}
+
+// close ends the gathering of it, and returns the commands of those who still
+// wait for them.
+func (b *batcher) close(it *batch) []*command {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if q.taken {
-		return q.leads
+	if b.open == it {
+		b.open = nil
 	}
-	for i := range b.queue {
-		if b.queue[i] == q {
-			b.queue = append(b.queue[:i], b.queue[i+1:]...)
-			break
+	n := 0
+	for _, c := range it.commands {
+		if !c.gone {
+			it.commands[n] = c
+			n++
+		}
+	}
+	return it.commands[:n]
+}
+
+var errNoLane = errors.New("every exchange with the server takes too long")
+
+// enter takes a lane, and returns when the batch may leave.
+func (b *batcher) enter(deadline time.Time) (start time.Time, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.busy >= b.lanesLocked() || len(b.waiting) > 0 {
+		turn := make(chan struct{})
+		b.waiting = append(b.waiting, turn)
+		b.mu.Unlock()
+		t := time.NewTimer(time.Until(deadline))
+		defer t.Stop()
+		select {
+		case <-turn:
+			b.mu.Lock() // the lane has been taken for this caller
+		case <-t.C:
+			b.mu.Lock()
+			if b.forgetLocked(turn) {
+				return time.Time{}, errNoLane
+			}
+		}
+	} else {
+		b.busy++
+	}
+	now := time.Now()
+	if now.Before(b.next) {
+		start = b.next
+	} else {
+		b.next = now
+	}
+	b.next = b.next.Add(b.stepLocked())
+	return start, nil
+}
+
+// forgetLocked removes a leader that waits no longer. It reports false if it has
+// been given a lane meanwhile.
+func (b *batcher) forgetLocked(turn chan struct{}) bool {
+	for i := range b.waiting {
+		if b.waiting[i] == turn {
+			b.waiting = append(b.waiting[:i], b.waiting[i+1:]...)
+			return true
 		}
 	}
 	return false
 }
 
-// send sends a batch on the lane that was passed on with it. It has a time limit
-// of its own: that the caller who happens to lead gives up is nothing to the
-// others.
-func (b *batcher) send(batch []*queued) {
-	defer b.passOn()
-	defer func() {
-		for _, q := range batch[1:] {
-			q.wake <- nil
-		}
-	}()
-	ctx, cancel := context.WithTimeout(context.Background(), b.timeout)
-	defer cancel()
-	if len(batch) == 1 {
-		b.client.Process(ctx, batch[0].cmd)
-		return
+// leave gives a lane back, to those who wait for one.
+func (b *batcher) leave() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.busy--
+	for len(b.waiting) > 0 && b.busy < b.lanesLocked() {
+		b.busy++
+		close(b.waiting[0])
+		b.waiting = append(b.waiting[:0], b.waiting[1:]...)
 	}
-	p := b.client.Pipeline()
-	for _, q := range batch {
-		p.Process(ctx, q.cmd)
-	}
-	p.Exec(ctx) // each command has its own error
 }
 
-// passOn hands the lane to those who wait, or frees it.
-func (b *batcher) passOn() {
+// took notes how long an exchange took.
+func (b *batcher) took(d time.Duration) {
 	b.mu.Lock()
-	n := min(len(b.queue), maxBatch)
-	if n == 0 {
-		b.free++
-		b.mu.Unlock()
-		return
+	defer b.mu.Unlock()
+	b.way.add(d, time.Now())
+}
+
+// lanesLocked is how many exchanges may be under way at a time.
+func (b *batcher) lanesLocked() int {
+	return min(nearLanes+int(b.way.least()/time.Millisecond), b.max)
+}
+
+// stepLocked is the pause between two batches that makes the lanes last until the
+// first is free again. A pause that no timer can keep is none.
+func (b *batcher) stepLocked() time.Duration {
+	if step := b.way.least() / time.Duration(b.lanesLocked()); step >= time.Millisecond/2 {
+		return step
 	}
-	batch := make([]*queued, n)
-	copy(batch, b.queue)
-	b.queue = append(b.queue[:0], b.queue[n:]...)
-	for _, q := range batch {
-		q.taken = true
+	return 0
+}
+
+// wayTime is the least time that an exchange took lately: that of the way there
+// and back, without what load adds to it. The zero value knows of none.
+type wayTime struct {
+	now, before time.Duration // least of this span and of the last; 0: none
+	until       time.Time     // end of this span
+}
+
+const waySpan = 5 * time.Second
+
+func (w *wayTime) add(d time.Duration, now time.Time) {
+	if now.After(w.until) {
+		w.before, w.now, w.until = w.now, 0, now.Add(waySpan)
 	}
-	batch[0].leads = true
-	b.mu.Unlock()
-	batch[0].wake <- batch
+	if w.now == 0 || d < w.now {
+		w.now = max(d, 1)
+	}
+}
+
+func (w *wayTime) least() time.Duration {
+	if w.before == 0 || w.now != 0 && w.now < w.before {
+		return w.now
+	}
+	return w.before
 }

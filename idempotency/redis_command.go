@@ -1,0 +1,97 @@
+package idempotency
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// command is a command to Redis in memory that is used again and again. What its
+// arguments are does not change; they point to the fields below, so that making
+// another one of its kind ready allocates nothing.
+type command struct {
+	cmd  *redis.Cmd
+	kind *commandKind
+
+	name   string
+	token  [16]byte
+	owner  blob // token
+	record blob
+	keep   int64 // retention of record, in milliseconds
+	which  int64
+
+	gone bool // nobody waits for the reply any more
+}
+
+// commandKind makes commands of one kind.
+type commandKind struct {
+	op     string
+	script *redis.Script // nil: none
+	text   string        // of the script
+	args   func(*command) []any
+	pool   sync.Pool
+}
+
+var (
+	claimKind = &commandKind{op: "claim", args: func(c *command) []any {
+		return []any{"set", &c.name, &c.record, "nx", "get", "px", &c.keep}
+	}}
+	readKind  = &commandKind{op: "read", script: readScript, text: readSource, args: func(*command) []any { return nil }}
+	lapseKind = &commandKind{op: "lapse", script: lapseScript, text: lapseSource, args: func(c *command) []any {
+		return []any{&c.owner, &c.record, &c.keep}
+	}}
+	settleKind = &commandKind{op: "settle", script: settleScript, text: settleSource, args: func(c *command) []any {
+		return []any{&c.owner, &c.record, &c.keep}
+	}}
+	releaseKind = &commandKind{op: "release", script: releaseScript, text: releaseSource, args: func(c *command) []any {
+		return []any{&c.owner, &c.which}
+	}}
+)
+
+// blob is a binary argument. A pointer to one is passed without being copied.
+type blob []byte
+
+// MarshalBinary implements [encoding.BinaryMarshaler].
+func (b *blob) MarshalBinary() ([]byte, error) { return *b, nil }
+
+// get returns a command about the record called name.
+func (k *commandKind) get(name string) *command {
+	c, ok := k.pool.Get().(*command)
+	if !ok {
+		c = &command{kind: k}
+		c.owner = c.token[:]
+		args := k.args(c)
+		if k.script != nil {
+			args = append([]any{"evalsha", k.script.Hash(), 1, &c.name}, args...)
+		}
+		c.cmd = redis.NewCmd(context.Background(), args...)
+	}
+	c.name = name
+	return c
+}
+
+// write makes r the record that c writes.
+func (c *command) write(codec *Codec, r *Record) {
+	c.record = codec.append(c.record[:0], c.name, r)
+	c.keep = r.Retention.Milliseconds()
+}
+
+// spelt returns c with its script's text in place of the hash.
+func (c *command) spelt() *command {
+	args := slices.Clone(c.cmd.Args())
+	args[0], args[1] = "eval", c.kind.text
+	return &command{cmd: redis.NewCmd(context.Background(), args...), kind: c.kind, record: c.record}
+}
+
+// put keeps c for another time.
+func (c *command) put() {
+	c.cmd.SetVal(nil)
+	c.cmd.SetErr(nil)
+	c.name = ""
+	if c.record = c.record[:0]; cap(c.record) > keptBuffer {
+		c.record = nil
+	}
+	c.kind.pool.Put(c)
+}
