@@ -1,56 +1,91 @@
 package ratelimit
 
 import (
-	"math"
 	"time"
 
 	"golang.org/x/time/rate"
 )
 
-// bucket is one tenant's tokens at one limit. It is guarded by the stripe that
-// it names. Its size is part of what a tenant costs: 96 bytes is a size class
-// of the allocator, one byte more would cost 16.
+// bucket is one tenant's tokens at one limit. It is guarded by the part of the
+// table that it is in.
 //
-// Times are nanoseconds since the gate's base.
+// It moves as a rate.Limiter would, with its arithmetic and to the bit, which a
+// test holds; but it takes 48 bytes without a pointer in place of 96 behind one,
+// so that a table is a plain array: a tenant that has not asked for long costs
+// one wait for memory instead of four, and the garbage collector does not look.
+//
+// Times are nanoseconds since the gate's base. The zero value is a free place in
+// a table.
 type bucket struct {
-	lim rate.Limiter
-
-	// latest is the latest time this bucket was used at. The limiter takes
-	// whatever time it is given as its last one, so time going backwards and
-	// on again would be credited twice; it is only ever given max(now, latest).
-	latest int64
+	tenant uint64 // hash that it is found by; 0: free
+	tokens float64
+	latest int64 // when it held so many; never goes back, or time would be credited twice
+	rate   rate.Limit
+	burst  int64
 
 	// dueLow and dueHigh are the time, in microseconds, at which the last
 	// refused request was told to come back.
 	dueLow  uint32
 	dueHigh uint16
 
-	stripe  uint8
 	touched bool // used since the table last considered dropping it
+	kept    bool // of a tenant with an override: never dropped
 }
 
 // newBucket makes a full bucket of q.
-func newBucket(stripe uint8, base time.Time, at int64, q Quota) *bucket {
-	b := &bucket{stripe: stripe, latest: at}
-	b.set(base.Add(time.Duration(at)), q, float64(q.Burst))
-	return b
+func newBucket(tenant uint64, at int64, q Quota) bucket {
+	return bucket{tenant: tenant, tokens: float64(q.Burst), latest: at, rate: q.Rate, burst: int64(q.Burst)}
 }
 
-// advance moves b to now, or leaves it where it is if that is later, and
-// returns its time.
-func (b *bucket) advance(now int64) int64 {
-	b.latest = max(b.latest, now)
-	return b.latest
+// has reports whether b is one of q.
+func (b *bucket) has(q Quota) bool { return b.rate == q.Rate && b.burst == int64(q.Burst) }
+
+// at returns the time that b is asked at: now, or its own where that is later.
+func (b *bucket) at(now int64) int64 { return max(b.latest, now) }
+
+// tokensAt returns what b holds at a time that is not before its latest.
+func (b *bucket) tokensAt(at int64) float64 {
+	tokens := b.tokens
+	if b.rate > 0 {
+		tokens += time.Duration(at-b.latest).Seconds() * float64(b.rate)
+	}
+	return min(tokens, float64(b.burst))
 }
 
-// adopt brings b to quota q, which has been in force since the given time. It
-// comes before advance.
-func (b *bucket) adopt(base time.Time, now, since int64, q Quota) {
-	if b.lim.Burst() == q.Burst && b.lim.Limit() == q.Rate {
+// take takes cost of the tokens that b holds at a time, if they are there. What
+// takes less than a nanosecond to come counts as there: times are no finer.
+func (b *bucket) take(at int64, tokens, cost float64) bool {
+	left := tokens - cost
+	if left < 0 && !(b.rate > 0 && -left/float64(b.rate)*float64(time.Second) < 1) {
+		return false
+	}
+	b.tokens, b.latest = left, at
+	return true
+}
+
+// credit puts tokens back.
+func (b *bucket) credit(now int64, tokens float64) {
+	at := b.at(now)
+	b.tokens, b.latest = min(b.tokensAt(at)+tokens, float64(b.burst)), at
+}
+
+// giveBack credits tokens that were taken from b when it was of quota q: what
+// they were worth then.
+func (b *bucket) giveBack(now int64, tokens float64, q Quota) {
+	if b.burst != int64(q.Burst) {
+		tokens *= float64(b.burst) / float64(q.Burst)
+	}
+	b.credit(now, tokens)
+}
+
+// adopt brings b to quota q, which has been in force since the given time.
+func (b *bucket) adopt(now, since int64, q Quota) {
+	if b.has(q) {
 		return
 	}
-	t := base.Add(time.Duration(b.changed(now, since)))
-	b.set(t, q, b.share(t, q))
+	at := b.changed(now, since)
+	b.tokens = b.share(at, q)
+	b.latest, b.rate, b.burst = at, q.Rate, int64(q.Burst)
 }
 
 // changed returns up to when b refilled at its old rate: what came after the
@@ -59,67 +94,29 @@ func (b *bucket) changed(now, since int64) int64 { return max(b.latest, min(sinc
 
 // share returns the level of b carried over to quota q: the same share of the
 // burst.
-func (b *bucket) share(t time.Time, q Quota) float64 {
-	tokens := b.lim.TokensAt(t)
-	switch burst := b.lim.Burst(); {
-	case burst == q.Burst:
+func (b *bucket) share(at int64, q Quota) float64 {
+	tokens := b.tokensAt(at)
+	switch {
+	case b.burst == int64(q.Burst):
 		return tokens
-	case burst <= 0: // it held all it could
+	case b.burst <= 0: // it held all it could
 		return float64(q.Burst)
 	default:
-		return tokens / float64(burst) * float64(q.Burst)
+		return tokens / float64(b.burst) * float64(q.Burst)
 	}
 }
 
-// level returns the level that b would have after adopt and advance.
-func (b *bucket) level(base time.Time, now, since int64, q Quota) float64 {
-	at := max(b.latest, now)
-	if b.lim.Burst() == q.Burst && b.lim.Limit() == q.Rate {
-		return b.lim.TokensAt(base.Add(time.Duration(at)))
-	}
-	from := b.changed(now, since)
-	tokens := b.share(base.Add(time.Duration(from)), q)
-	tokens += float64(q.Rate) * time.Duration(at-from).Seconds()
-	return min(tokens, float64(q.Burst))
-}
-
-// set gives b a quota and a level. A limiter has no way to set its level, so
-// this takes or credits the difference: its whole part in tokens, the rest as
-// time.
-func (b *bucket) set(t time.Time, q Quota, tokens float64) {
-	b.lim.SetLimitAt(t, q.Rate)
-	b.lim.SetBurstAt(t, q.Burst)
-	have := b.lim.TokensAt(t)
-	n := math.Ceil(have - tokens)
-	b.lim.ReserveN(t, int(n)) // AllowN would not go below zero for the moment
-	b.early(t, tokens-(have-n))
-}
-
-// credit puts tokens back.
-func (b *bucket) credit(t time.Time, tokens float64) {
-	n := math.Floor(tokens)
-	// A negative count adds tokens exactly, whatever has been taken meanwhile.
-	// Reservation.CancelAt does not: it withholds as many as it believes to
-	// have been taken since. The limiter caps the level when it next reads it.
-	b.lim.AllowN(t, -int(n))
-	b.early(t, tokens-n)
-}
-
-// early credits less than one token by making the limiter believe that it was
-// last used a little earlier.
-func (b *bucket) early(t time.Time, tokens float64) {
-	limit := b.lim.Limit()
-	if tokens <= 0 || limit <= 0 {
-		return
-	}
-	b.lim.SetLimitAt(t.Add(-time.Duration(tokens/float64(limit)*float64(time.Second))), limit)
+// level returns the level that b would have at now once it is of quota q.
+func (b *bucket) level(now, since int64, q Quota) float64 {
+	would := *b
+	would.adopt(now, since, q)
+	return would.tokensAt(would.at(now))
 }
 
 // full reports whether b holds all it can at the given time, so that a new
 // bucket could take its place.
-func (b *bucket) full(base time.Time, now int64) bool {
-	at := max(now, b.latest)
-	return b.lim.TokensAt(base.Add(time.Duration(at))) >= float64(b.lim.Burst())
+func (b *bucket) full(now int64) bool {
+	return b.tokensAt(b.at(now)) >= float64(b.burst)
 }
 
 // due returns the time at which the last refused request was told to come back.

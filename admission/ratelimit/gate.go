@@ -13,11 +13,10 @@ import (
 // concurrent use. Make one with [New] and keep it over reloads: it holds the
 // levels.
 type Gate struct {
-	base    time.Time
-	seed    maphash.Seed
-	stripes [stripes]stripe
-	policy  atomic.Pointer[policy]
-	reload  sync.Mutex // one Reconfigure at a time
+	base   time.Time
+	seed   maphash.Seed
+	policy atomic.Pointer[policy]
+	reload sync.Mutex // one Reconfigure at a time
 }
 
 var _ admission.Gate = (*Gate)(nil)
@@ -32,15 +31,20 @@ type policy struct {
 
 type limit struct {
 	name      string
-	quota     Quota
-	overrides map[string]override
-	table     *table
+	terms     terms
+	overrides map[string]*terms // of tenants by name
 }
 
-// override is a quota and a bucket of a tenant's own.
-type override struct {
+// terms are what a request asks a bucket on. A permit refers to those that its
+// tokens were taken on.
+type terms struct {
 	quota  Quota
-	bucket *bucket
+	window time.Duration // in which an empty bucket fills up; never: it does not
+	table  *table
+}
+
+func newTerms(q Quota, t *table) terms {
+	return terms{quota: q, window: q.until(float64(q.Burst)), table: t}
 }
 
 // New makes a gate whose buckets are full.
@@ -62,57 +66,62 @@ func (p *policy) limitOf(route *admission.Route) *limit {
 	return p.tenants
 }
 
-// hash is what tenants go by in tables.
-func (g *Gate) hash(tenant string) uint64 { return maphash.String(g.seed, tenant) }
+// hash is what tenants go by in tables. It is never 0.
+func (g *Gate) hash(tenant string) uint64 { return max(maphash.String(g.seed, tenant), 1) }
 
 func (g *Gate) since(now time.Time) int64 { return int64(now.Sub(g.base)) }
-
-func (g *Gate) time(at int64) time.Time { return g.base.Add(time.Duration(at)) }
 
 // claim is what a request asks of a bucket.
 type claim struct {
 	policy *policy
 	limit  *limit
-	own    override // zero: the tenant has none
-	quota  Quota
+	*terms
+	own    bool   // the terms are of the tenant alone
 	cost   int64  // at most the burst
 	tenant uint64 // hash
-	at     int64
+	now    int64
 }
 
 // claim returns what r asks; false where nothing limits it.
-func (g *Gate) claim(now time.Time, r *admission.Request) (claim, bool) {
-	p := g.policy.Load()
-	l := p.limitOf(r.Route)
-	if l == nil {
-		return claim{}, false
+func (g *Gate) claim(now time.Time, r *admission.Request) (c claim, limited bool) {
+	c.policy = g.policy.Load()
+	c.limit = c.policy.limitOf(r.Route)
+	if c.limit == nil {
+		return c, false
 	}
-	c := claim{policy: p, limit: l, quota: l.quota}
-	if own, ok := l.overrides[r.Tenant]; ok {
-		c.own, c.quota = own, own.quota
+	c.terms = &c.limit.terms
+	if len(c.limit.overrides) > 0 {
+		if own := c.limit.overrides[r.Tenant]; own != nil {
+			c.terms, c.own = own, true
+		}
 	}
 	if c.quota.Unlimited() {
-		return claim{}, false
+		return c, false
 	}
 	c.cost = min(cost(r), int64(c.quota.Burst))
 	c.tenant = g.hash(r.Tenant)
-	c.at = g.since(now)
+	c.now = g.since(now)
 	return c, true
 }
 
-// lock returns the bucket that c takes from, with its stripe locked.
-func (g *Gate) lock(c *claim) *bucket {
-	i := stripeOf(c.tenant)
-	g.stripes[i].Lock()
-	if c.own.bucket != nil {
-		return c.own.bucket // in the stripe of its tenant, like any other
+// lock returns the bucket that c takes from, and the lock that is held and
+// guards it.
+func (c *claim) lock() (*bucket, *sync.Mutex) {
+	p := c.table.part(c.tenant)
+	p.Lock()
+	var b *bucket
+	if c.own {
+		b = p.find(c.tenant) // a reload has seen to it
 	}
-	b := c.limit.table.get(g.base, c.at, c.tenant, c.quota, c.policy.most)
-	if b.stripe != i { // the overflow bucket
-		g.stripes[i].Unlock()
-		g.stripes[b.stripe].Lock()
+	if b == nil {
+		b = c.table.get(p, c.now, c.tenant, c.quota, c.policy.most)
 	}
-	return b
+	if b != nil {
+		return b, &p.Mutex
+	}
+	p.Unlock()
+	c.table.shared.Lock()
+	return &c.table.overflow, &c.table.shared
 }
 
 // Reserve takes what r costs from the bucket of its tenant. It fills d.Limit,
@@ -123,29 +132,21 @@ func (g *Gate) Reserve(now time.Time, r *admission.Request, d *admission.Decisio
 	if !limited {
 		return admission.Permit{}, admission.Refusal{}
 	}
-	b := g.lock(&c)
-	defer g.stripes[b.stripe].Unlock()
-
-	b.adopt(g.base, c.at, c.policy.since, c.quota)
-	at := b.advance(c.at)
-	t := g.time(at)
-	tokens := b.lim.TokensAt(t)
+	b, guard := c.lock()
+	b.adopt(c.now, c.policy.since, c.quota)
+	at := b.at(c.now)
+	tokens := b.tokensAt(at)
 	// A quota of nothing refuses everything, though nothing is all it costs.
-	ok := c.cost > 0 && b.lim.AllowN(t, int(c.cost))
-	if ok {
-		tokens -= float64(c.cost)
+	if c.cost > 0 && b.take(at, tokens, float64(c.cost)) {
+		p := admission.Permit{Gate: g, Ref: c.terms, Amount: c.cost, Key: b.tenant}
+		guard.Unlock()
+		c.tell(d, tokens-float64(c.cost))
+		return p, admission.Refusal{}
 	}
-	if c.quota.Mode == admission.Enforce {
-		d.Limit = c.state(tokens)
-	}
-	if ok {
-		return admission.Permit{Gate: g, Ref: b, Amount: c.cost, Key: uint64(c.quota.Burst)}, admission.Refusal{}
-	}
-	return admission.Permit{}, admission.Refusal{
-		Reason:     admission.TenantLimit,
-		RetryAfter: c.retryAfter(b, at, tokens),
-		Mode:       c.quota.Mode,
-	}
+	again := c.retryAfter(b, at, tokens)
+	guard.Unlock()
+	c.tell(d, tokens)
+	return admission.Permit{}, admission.Refusal{Reason: admission.TenantLimit, RetryAfter: again, Mode: c.quota.Mode}
 }
 
 // retryAfter returns when a refused request is told to come back; 0: never.
@@ -154,23 +155,21 @@ func (c *claim) retryAfter(b *bucket, at int64, tokens float64) time.Duration {
 	if c.cost <= 0 || wait == never {
 		return 0
 	}
-	behind := time.Duration(at - c.at) // the caller's clock, of the bucket's
+	behind := time.Duration(at - c.now) // the caller's clock, of the bucket's
 	return behind + wait + b.place(at, wait, float64(c.cost), c.quota) + spread(wait, c.tenant)
 }
 
-// state describes a bucket that holds so many tokens.
-func (c *claim) state(tokens float64) admission.Limit {
-	burst := float64(c.quota.Burst)
-	s := admission.Limit{
-		Name:      c.limit.name,
-		Quota:     int64(c.quota.Burst),
-		Remaining: int64(max(tokens, 0)),
+// tell fills in the state of a bucket that holds so many tokens.
+func (c *claim) tell(d *admission.Decision, tokens float64) {
+	if c.quota.Mode != admission.Enforce {
+		return
 	}
-	if window := c.quota.until(burst); window != never {
-		s.Window = window
-		s.Reset = c.quota.until(burst - tokens)
+	l := &d.Limit
+	l.Name, l.Quota, l.Remaining = c.limit.name, int64(c.quota.Burst), int64(max(tokens, 0))
+	l.Window, l.Reset = 0, 0
+	if c.window != never {
+		l.Window, l.Reset = c.window, c.quota.until(float64(c.quota.Burst)-tokens)
 	}
-	return s
 }
 
 // GiveBack returns the tokens of p to the bucket that they came from, exactly and
@@ -181,19 +180,23 @@ func (c *claim) state(tokens float64) admission.Limit {
 // by requests that are given back in the end can so be spent on top of a full
 // burst, though never more over time than burst and rate allow.
 func (g *Gate) GiveBack(now time.Time, p admission.Permit) {
-	b, ok := p.Ref.(*bucket)
+	taken, ok := p.Ref.(*terms)
 	if !ok {
 		return
 	}
-	s := &g.stripes[b.stripe]
-	s.Lock()
-	defer s.Unlock()
-	t := g.time(b.advance(g.since(now)))
-	tokens := float64(p.Amount)
-	if burst := b.lim.Burst(); p.Key != uint64(burst) {
-		tokens *= float64(burst) / float64(p.Key)
+	t := taken.table
+	if p.Key == 0 {
+		t.shared.Lock()
+		t.overflow.giveBack(g.since(now), float64(p.Amount), taken.quota)
+		t.shared.Unlock()
+		return
 	}
-	b.credit(t, tokens)
+	part := t.part(p.Key)
+	part.Lock()
+	if b := part.find(p.Key); b != nil { // otherwise it was full, and dropped
+		b.giveBack(g.since(now), float64(p.Amount), taken.quota)
+	}
+	part.Unlock()
 }
 
 // End leaves the tokens spent: the origin has had the request.

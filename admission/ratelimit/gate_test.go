@@ -348,21 +348,3 @@ func TestLookChangesNothing(t *testing.T) {
 		t.Error("sources do not print as their names")
 	}
 }
-
-// What the refund rests on: a negative count adds exactly, also between takes
-// of others. If a new x/time changes that, this says so.
-func TestLimiterTakesNegativeCounts(t *testing.T) {
-	lim := rate.NewLimiter(0, 10)
-	if !lim.AllowN(epoch, 7) || !lim.AllowN(epoch, 2) {
-		t.Fatal("refused")
-	}
-	if !lim.AllowN(epoch, -7) {
-		t.Fatal("negative count refused")
-	}
-	if got := lim.TokensAt(epoch); got != 8 {
-		t.Errorf("%v tokens, want 8", got)
-	}
-	if lim.AllowN(epoch, -100); lim.TokensAt(epoch) != 10 {
-		t.Errorf("%v tokens, want no more than the burst", lim.TokensAt(epoch))
-	}
-}

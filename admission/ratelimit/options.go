@@ -15,7 +15,8 @@ import (
 // Options is a rate limit policy.
 type Options struct {
 	// MaxTenants is how many buckets each limit keeps beside those of its
-	// overrides. At least MinTenants; a bucket takes about 220 bytes, however long the name.
+	// overrides. At least MinTenants. A bucket takes 64 to 128 bytes, its share of
+	// the free places among them included, however long the name.
 	MaxTenants int
 
 	// Tenants limits the requests that no limit of a route applies to; nil:

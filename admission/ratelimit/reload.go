@@ -51,92 +51,52 @@ func (g *Gate) Reconfigure(o Options, now time.Time) (Report, error) {
 // replace makes the limit that follows old, which may be nil. Requests that
 // still run under the old policy meet the same buckets meanwhile.
 func (g *Gate) replace(old *limit, l *Limit, at int64, report *Report) *limit {
-	if old == nil {
-		old = &limit{quota: Quota{Rate: rate.Inf}}
-	}
-	shared := 0 // buckets that are not of an override
-	if old.table != nil {
-		shared = int(old.table.live.Load()) - g.alsoInTable(old)
-	}
-	if l == nil {
-		report.Dropped += shared + old.buckets()
+	switch {
+	case old == nil && l == nil:
 		return nil
+	case l == nil:
+		t := old.terms.table
+		report.Dropped += int(t.live.Load() + t.kept.Load())
+		return nil
+	case old == nil:
+		old = &limit{terms: newTerms(Quota{Rate: rate.Inf}, newTable(at, l.Quota))}
 	}
-	next := &limit{name: l.Name, quota: l.Quota, table: old.table, overrides: make(map[string]override, len(l.Overrides))}
-	if next.table == nil {
-		next.table = newTable(g.base, at, l.Quota)
-	}
+	t := old.terms.table
+	shared := int(t.live.Load()) // buckets that neither had an override nor get one
+	next := &limit{name: l.Name, terms: newTerms(l.Quota, t), overrides: make(map[string]*terms, len(l.Overrides))}
 	for tenant, quota := range l.Overrides {
-		before, bucket := g.inherit(old, next.table, tenant)
-		switch {
-		case bucket == nil && !quota.Unlimited():
-			bucket = newBucket(stripeOf(g.hash(tenant)), g.base, at, quota)
-		case bucket != nil:
-			report.count(before, quota)
-			if _, was := old.overrides[tenant]; !was {
-				shared--
+		hash, own := g.hash(tenant), newTerms(quota, t)
+		next.overrides[tenant] = &own
+		found, kept := t.keep(hash, true)
+		if !found {
+			if !quota.Unlimited() {
+				t.addKept(newBucket(hash, at, quota))
 			}
-		}
-		next.overrides[tenant] = override{quota: quota, bucket: bucket}
-	}
-	for tenant, was := range old.overrides {
-		if _, still := next.overrides[tenant]; still || was.bucket == nil {
 			continue
 		}
-		s := &g.stripes[was.bucket.stripe]
-		s.Lock()
-		next.table.put(g.hash(tenant), was.bucket)
-		s.Unlock()
-		report.count(was.quota, l.Quota)
+		if !kept {
+			shared--
+		}
+		before := &old.terms
+		if was := old.overrides[tenant]; was != nil {
+			before = was
+		}
+		report.count(before.quota, quota)
 	}
-	if old.quota.sameSize(l.Quota) {
+	for tenant, was := range old.overrides {
+		if next.overrides[tenant] != nil {
+			continue
+		}
+		if found, _ := t.keep(g.hash(tenant), false); found {
+			report.count(was.quota, l.Quota)
+		}
+	}
+	if old.terms.quota.sameSize(l.Quota) {
 		report.Kept += shared
 	} else {
 		report.Rescaled += shared
 	}
 	return next
-}
-
-// inherit returns the bucket that a tenant has had so far, if any, and its
-// quota. A bucket found in the table stays there too, so that requests under
-// the old policy keep finding it; it may be dropped from there like any other.
-func (g *Gate) inherit(old *limit, t *table, tenant string) (Quota, *bucket) {
-	if was, ok := old.overrides[tenant]; ok {
-		return was.quota, was.bucket
-	}
-	return old.quota, g.peek(t, tenant)
-}
-
-// alsoInTable counts the overrides whose bucket is in the table too.
-func (g *Gate) alsoInTable(l *limit) int {
-	n := 0
-	for tenant, o := range l.overrides {
-		if o.bucket != nil && g.peek(l.table, tenant) == o.bucket {
-			n++
-		}
-	}
-	return n
-}
-
-// peek returns a tenant's bucket in a table; nil if it has none.
-func (g *Gate) peek(t *table, tenant string) *bucket {
-	hash := g.hash(tenant)
-	i := stripeOf(hash)
-	g.stripes[i].Lock()
-	defer g.stripes[i].Unlock()
-	b, _ := t.parts[i].Peek(hash)
-	return b
-}
-
-// buckets counts the overrides that have a bucket.
-func (l *limit) buckets() int {
-	n := 0
-	for _, o := range l.overrides {
-		if o.bucket != nil {
-			n++
-		}
-	}
-	return n
 }
 
 func (r *Report) count(before, after Quota) {

@@ -42,12 +42,7 @@ func (g *Gate) Look(now time.Time, r *admission.Request) State {
 		return State{}
 	}
 	s := State{Name: c.limit.name, Quota: c.quota, Cost: c.cost}
-	var b *bucket
-	s.Source, b = g.find(&c)
-	s.Tokens = float64(c.quota.Burst)
-	if b != nil {
-		s.Tokens = g.level(&c, b)
-	}
+	s.Source, s.Tokens = c.find()
 	switch wait := c.quota.until(float64(c.cost) - s.Tokens); {
 	case c.cost <= 0 || wait == never:
 		s.Never = true
@@ -57,30 +52,25 @@ func (g *Gate) Look(now time.Time, r *admission.Request) State {
 	return s
 }
 
-// find returns the bucket that c would meet; nil for a fresh one.
-func (g *Gate) find(c *claim) (Source, *bucket) {
-	if c.own.bucket != nil {
-		return Override, c.own.bucket
+// find returns the bucket that c would meet and what it holds; the burst for one
+// that would be made.
+func (c *claim) find() (Source, float64) {
+	p := c.table.part(c.tenant)
+	p.Lock()
+	defer p.Unlock()
+	if b := p.find(c.tenant); b != nil {
+		source := Own
+		if c.own {
+			source = Override
+		}
+		return source, b.level(c.now, c.policy.since, c.quota)
 	}
-	i := stripeOf(c.tenant)
-	g.stripes[i].Lock()
-	defer g.stripes[i].Unlock()
-	t := c.limit.table
-	if b, ok := t.parts[i].Peek(c.tenant); ok {
-		return Own, b
+	if c.table.live.Load() < c.policy.most {
+		return Fresh, float64(c.quota.Burst)
 	}
-	if t.live.Load() >= c.policy.most {
-		return Overflow, t.overflow
-	}
-	return Fresh, nil
-}
-
-// level returns the tokens in b as c would find them.
-func (g *Gate) level(c *claim, b *bucket) float64 {
-	s := &g.stripes[b.stripe]
-	s.Lock()
-	defer s.Unlock()
-	return b.level(g.base, c.at, c.policy.since, c.quota)
+	c.table.shared.Lock()
+	defer c.table.shared.Unlock()
+	return Overflow, c.table.overflow.level(c.now, c.policy.since, c.quota)
 }
 
 // Stats counts what the gate keeps, over all its limits.
@@ -99,9 +89,10 @@ func (g *Gate) Stats() Stats {
 		if l == nil {
 			return
 		}
-		s.Buckets += int(l.table.live.Load()) + l.buckets() - g.alsoInTable(l)
-		s.Overflowed += l.table.overflowed.Load()
-		s.Dropped += l.table.dropped.Load()
+		t := l.terms.table
+		s.Buckets += int(t.live.Load() + t.kept.Load())
+		s.Overflowed += t.overflowed.Load()
+		s.Dropped += t.dropped.Load()
 	}
 	add(p.tenants)
 	for _, l := range p.routes {

@@ -1,86 +1,182 @@
 package ratelimit
 
 import (
-	"math"
 	"sync"
 	"sync/atomic"
-	"time"
-
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 const (
-	stripeBits = 6
-	stripes    = 1 << stripeBits
+	partBits = 6
+	parts    = 1 << partBits
 
-	// tries bounds the search for a bucket to drop.
+	// tries bounds the search for a bucket to drop, and steps the places that
+	// it looks at.
 	tries = 4
+	steps = 64
 )
 
-// stripe guards the buckets whose tenants hash to it, in every table. The
-// padding keeps neighbours off each other's cache lines.
-type stripe struct {
-	sync.Mutex
-	_ [120]byte
-}
-
-// table holds the buckets of one limit. It survives reloads. Part i is guarded
-// by stripe i.
+// table holds the buckets of one limit. It survives reloads.
 //
 // Buckets are kept by the seeded 64-bit hash of the tenant's name instead of
 // the name. So what a tenant takes does not depend on how long its name is, and
 // a look-up touches one cache line less. Two of a million tenants have the same
 // hash, and then share a bucket, in one of 37 million processes; since the seed
-// is secret nobody can bring that about. Overrides go by name.
+// is secret nobody can bring that about.
 //
-// The order within a part is that of a clock: a bucket that is looked up is
-// only marked, and the search for a victim passes over marked ones once. That
-// costs a hit no list operation, and names seen once go before tenants that
-// come back.
+// A bucket that is looked up is only marked, and the search for a victim passes
+// over marked ones once: a clock, in place of a list in order of use. That
+// costs a hit nothing but its own cache line, and names seen once go before
+// tenants that come back.
 type table struct {
-	parts    [stripes]*simplelru.LRU[uint64, *bucket]
-	live     atomic.Int64
-	overflow *bucket
+	parts [parts]part
+
+	live atomic.Int64 // buckets that can be dropped
+	kept atomic.Int64 // the others
+
+	shared   sync.Mutex // guards overflow
+	overflow bucket
 
 	overflowed, dropped atomic.Uint64
 }
 
-func newTable(base time.Time, at int64, q Quota) *table {
+// part is the buckets of some tenants: an array with open addressing, in which
+// each bucket stands in the place that its hash says or, where others are, in
+// one of the next. At most three of four places are taken.
+//
+// Its size is that of two cache lines, so that neighbours keep off each other's.
+type part struct {
+	sync.Mutex
+	places []bucket // a power of two of them, or none
+	taken  int
+	hand   int // where the next search for a victim begins
+	_      [128 - 48]byte
+}
+
+// leastPlaces is how many a part that has a bucket has at least.
+const leastPlaces = 8
+
+func newTable(at int64, q Quota) *table {
 	if q.Unlimited() {
 		q = Quota{} // not asked for a token until a reload gives it another
 	}
-	t := &table{overflow: newBucket(0, base, at, q)}
-	for i := range t.parts {
-		// The table keeps count itself: the list would drop any bucket.
-		part, err := simplelru.NewLRU[uint64, *bucket](math.MaxInt, nil)
-		if err != nil {
-			panic(err) // the size is positive
-		}
-		t.parts[i] = part
-	}
-	return t
+	return &table{overflow: newBucket(0, at, q)}
 }
 
-// get returns the bucket of a tenant without one of its own in the overrides;
-// the overflow bucket where there is neither one nor room for one. It requires
-// the tenant's stripe.
-func (t *table) get(base time.Time, now int64, tenant uint64, q Quota, most int64) *bucket {
-	i := stripeOf(tenant)
-	if b, ok := t.parts[i].Peek(tenant); ok {
+// part returns where a tenant's bucket is. It uses the high bits of the hash,
+// places and the spread over tenants the low ones.
+func (t *table) part(tenant uint64) *part { return &t.parts[tenant>>(64-partBits)] }
+
+// find returns the bucket of a tenant; nil if it has none.
+func (p *part) find(tenant uint64) *bucket {
+	if len(p.places) == 0 {
+		return nil
+	}
+	for i := tenant; ; i++ {
+		b := &p.places[i&uint64(len(p.places)-1)]
+		if b.tenant == tenant {
+			return b
+		}
+		if b.tenant == 0 {
+			return nil
+		}
+	}
+}
+
+// add adds the bucket of a tenant that has none, and returns where it stands
+// until the part changes.
+func (p *part) add(b bucket) *bucket {
+	if 4*(p.taken+1) > 3*len(p.places) {
+		p.grow()
+	}
+	p.taken++
+	return p.put(b)
+}
+
+func (p *part) put(b bucket) *bucket {
+	for i := b.tenant; ; i++ {
+		place := &p.places[i&uint64(len(p.places)-1)]
+		if place.tenant == 0 {
+			*place = b
+			return place
+		}
+	}
+}
+
+func (p *part) grow() {
+	old := p.places
+	p.places = make([]bucket, max(2*len(old), leastPlaces))
+	p.hand = 0
+	for i := range old {
+		if old[i].tenant != 0 {
+			p.put(old[i])
+		}
+	}
+}
+
+// remove frees place i, and moves those up that stand behind it because it was
+// taken.
+func (p *part) remove(i int) {
+	p.taken--
+	mask := len(p.places) - 1
+	for j := i; ; {
+		j = (j + 1) & mask
+		b := &p.places[j]
+		if b.tenant == 0 {
+			break
+		}
+		away := (j - int(b.tenant)) & mask // from the place that its hash says
+		if away >= (j-i)&mask {
+			p.places[i] = *b
+			i = j
+		}
+	}
+	p.places[i] = bucket{}
+}
+
+// drop drops a full bucket, if it finds one among the next few.
+func (p *part) drop(now int64) bool {
+	mask := len(p.places) - 1
+	victim := -1
+	for seen, step := 0, 0; seen < tries && step < min(steps, len(p.places)); step++ {
+		i := p.hand
+		p.hand = (i + 1) & mask
+		b := &p.places[i]
+		if b.tenant == 0 || b.kept {
+			continue
+		}
+		seen++
+		full := b.full(now)
+		if full && (victim < 0 || !b.touched) {
+			victim = i
+		}
+		if full && !b.touched {
+			break
+		}
+		b.touched = false
+	}
+	if victim < 0 {
+		return false
+	}
+	p.remove(victim)
+	return true
+}
+
+// get returns the bucket of a tenant without an override, a new one of quota q
+// if need be; nil where there is neither one nor room for one. It requires the
+// lock of p, the tenant's part.
+func (t *table) get(p *part, now int64, tenant uint64, q Quota, most int64) *bucket {
+	if b := p.find(tenant); b != nil {
 		b.touched = true
 		return b
 	}
 	if !t.room(most) {
 		// One drop makes room, two also shrink a table whose bound was lowered.
-		dropped := t.drop(base, now, i) && (t.room(most) || t.drop(base, now, i) && t.room(most))
-		if !dropped {
+		if !(t.drop(p, now) && (t.room(most) || t.drop(p, now) && t.room(most))) {
 			t.overflowed.Add(1)
-			return t.overflow
+			return nil
 		}
 	}
-	b := newBucket(i, base, now, q)
-	t.parts[i].Add(tenant, b)
-	return b
+	return p.add(newBucket(tenant, now, q))
 }
 
 // room takes room for one bucket, if there is some.
@@ -96,42 +192,47 @@ func (t *table) room(most int64) bool {
 	}
 }
 
-// drop drops a full bucket of part i, if it finds one among the next few. It
-// requires stripe i.
-func (t *table) drop(base time.Time, now int64, i uint8) bool {
-	part := t.parts[i]
-	victim, found := uint64(0), false
-	for range min(tries, part.Len()) {
-		tenant, b, _ := part.GetOldest()
-		full := b.full(base, now)
-		if full && !found {
-			victim, found = tenant, true
-		}
-		if full && !b.touched {
-			victim = tenant
-			break
-		}
-		b.touched = false
-		part.Get(tenant) // goes round again
+func (t *table) drop(p *part, now int64) bool {
+	if !p.drop(now) {
+		return false
 	}
-	if found {
-		part.Remove(victim)
-		t.live.Add(-1)
-		t.dropped.Add(1)
-	}
-	return found
+	t.live.Add(-1)
+	t.dropped.Add(1)
+	return true
 }
 
-// put stores a tenant's bucket whether or not there is room. It requires the
-// tenant's stripe.
-func (t *table) put(tenant uint64, b *bucket) {
-	part := t.parts[stripeOf(tenant)]
-	if !part.Contains(tenant) {
-		t.live.Add(1)
+// keep makes a tenant's bucket one that is never dropped, or one like the others
+// again, whether or not there is room. It reports whether the tenant has a
+// bucket, and whether it was kept before.
+func (t *table) keep(tenant uint64, keep bool) (found, before bool) {
+	p := t.part(tenant)
+	p.Lock()
+	defer p.Unlock()
+	b := p.find(tenant)
+	if b == nil {
+		return false, false
 	}
-	part.Add(tenant, b)
+	before = b.kept
+	if before != keep {
+		b.kept = keep
+		n := int64(1)
+		if !keep {
+			n = -1
+		}
+		t.kept.Add(n)
+		t.live.Add(-n)
+	}
+	return true, before
 }
 
-// stripeOf returns the stripe of a tenant from its hash. It uses the high bits,
-// the spread over tenants the low ones.
-func stripeOf(tenant uint64) uint8 { return uint8(tenant >> (64 - stripeBits)) }
+// addKept adds the bucket of a tenant with an override, if it has none yet.
+func (t *table) addKept(b bucket) {
+	p := t.part(b.tenant)
+	p.Lock()
+	defer p.Unlock()
+	if p.find(b.tenant) == nil {
+		b.kept = true
+		p.add(b)
+		t.kept.Add(1)
+	}
+}

@@ -3,9 +3,13 @@ package ratelimit
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
+
+	"pgregory.net/rapid"
 
 	"sluice/admission"
 )
@@ -115,6 +119,41 @@ func TestGiveBackToADroppedBucket(t *testing.T) {
 	}
 }
 
+// A part of a table finds what was added and not removed, and nothing else,
+// however its buckets crowd.
+func TestPartIsAMap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var p part
+		want := make(map[uint64]int64)
+		// Few hashes, most of which want the same few places.
+		hash := rapid.Custom(func(t *rapid.T) uint64 {
+			return rapid.Uint64Range(0, 3).Draw(t, "high")<<32 | rapid.Uint64Range(1, 40).Draw(t, "low")
+		})
+		for step := range rapid.IntRange(1, 200).Draw(t, "steps") {
+			h := hash.Draw(t, "hash")
+			b := p.find(h)
+			if _, there := want[h]; there != (b != nil) {
+				t.Fatalf("found %v of %#x, want %v", b, h, there)
+			}
+			if b == nil {
+				p.add(bucket{tenant: h, latest: int64(step)})
+				want[h] = int64(step)
+			} else if rapid.Bool().Draw(t, "remove") {
+				p.remove(slices.IndexFunc(p.places, func(b bucket) bool { return b.tenant == h }))
+				delete(want, h)
+			}
+			if p.taken != len(want) || 4*p.taken > 3*len(p.places) {
+				t.Fatalf("%d places of %d are taken, want %d", p.taken, len(p.places), len(want))
+			}
+			for h, latest := range want {
+				if b := p.find(h); b == nil || b.latest != latest {
+					t.Fatalf("found %v of %#x, want what was put there at %d", b, h, latest)
+				}
+			}
+		}
+	})
+}
+
 func TestConcurrentUse(t *testing.T) {
 	o := policyOf(quota(100, 10))
 	o.Tenants.Overrides = map[string]Quota{"t-1": quota(5, 5), "t-2": quota(50, 50)}
@@ -151,6 +190,16 @@ func TestConcurrentUse(t *testing.T) {
 	// At most one more than the bound for each override that was taken away.
 	if s := g.Stats(); s.Buckets > MinTenants+10 {
 		t.Errorf("%d buckets, want no more than %d", s.Buckets, MinTenants+10)
+	}
+}
+
+// What the table's layout rests on.
+func TestSizes(t *testing.T) {
+	if n := unsafe.Sizeof(bucket{}); n != 48 {
+		t.Errorf("a bucket takes %d bytes, want 48", n)
+	}
+	if n := unsafe.Sizeof(part{}); n != 128 {
+		t.Errorf("a part takes %d bytes, want 128, two cache lines", n)
 	}
 }
 
