@@ -37,6 +37,9 @@ type Request struct {
 	// is what Keys knows of it.
 	Keyed bool
 	Key   any
+	// Fingerprint tells requests with one key apart once Keys has prepared
+	// them; 0 before, and without a key.
+	Fingerprint uint64
 	// Attempt counts the claims on the request's record, this one included; 0
 	// without one. SendBy is when the claim lapses: what has not been sent by
 	// then must not be sent any more. Zero: no limit.
@@ -90,6 +93,11 @@ type Decision struct {
 	// Shadow is the first reason for which a shadow policy would have refused
 	// this request; None otherwise.
 	Shadow Reason
+	// Lot tells whether the request is of the share that its queue lets in, and
+	// Again by how much more than it has to a refusal there keeps it away. Where
+	// they are given before the decision, nothing is drawn, so that a decision
+	// can be made again.
+	Lot, Again Lot
 	// Limit is the state of the tenant's bucket, for the RateLimit fields.
 	Limit Limit
 	// KeyStatus is the Idempotency-Status; "" none.
@@ -101,6 +109,10 @@ type Decision struct {
 	// Challenge is the value of WWW-Authenticate; "" none.
 	Challenge string
 }
+
+// Lot is a number that was drawn from 0 up to but not 1: in 2^-24ths, plus one.
+// The zero value is that nothing was drawn yet.
+type Lot uint32
 
 // Promise is made to one refused request: whoever brings it back from
 // NotBefore on, and before Lapse, is preferred to newcomers. The zero value
@@ -147,9 +159,10 @@ type Event struct {
 	// error met. "" where there is nothing to say.
 	Detail string
 	// Stages of the request's life, as durations from Request.Received. Zero
-	// where the stage was not reached.
-	Decided, Sent, OriginAnswered, Done time.Duration
-	BytesIn, BytesOut                   int64
+	// where the stage was not reached. Asked is the time by which the gates
+	// decided, Decided when they had: in between, requests wait for places.
+	Asked, Decided, Sent, OriginAnswered, Done time.Duration
+	BytesIn, BytesOut                          int64
 }
 
 // Observer is told of every request once, at its end. Implementations must be

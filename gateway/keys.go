@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -238,6 +239,7 @@ func (k *keys) Prepare(r *admission.Request, body []byte) {
 		}
 	}
 	x.ask = k.gate.Prepare(&ask)
+	r.Fingerprint = max(binary.BigEndian.Uint64(ask.Fingerprint[:]), 1)
 }
 
 // Cached implements admission.Keys.

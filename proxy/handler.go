@@ -79,7 +79,9 @@ func (x *exchange) serve(s *Server) {
 	if x.request.Keyed {
 		ctl.Keys.Prepare(&x.request, x.bodyBuf)
 	}
-	ctl.Admit(time.Now(), &x.request, &x.decision)
+	asked := time.Now()
+	x.event.Asked = asked.Sub(x.request.Received)
+	ctl.Admit(asked, &x.request, &x.decision)
 	x.event.Decided = x.since()
 	switch x.decision.Verdict {
 	case admission.Refuse:

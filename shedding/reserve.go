@@ -41,12 +41,12 @@ func (q *queue) reserve(now time.Time, r *admission.Request, d *admission.Decisi
 	if standing != stranger && g.use(now, promise) {
 		permit := admission.Permit{Gate: g, Ref: q, Amount: int64(r.Class) | permitBack, Key: promise.ID}
 		c.count.back.Add(1)
-		if open || float64(q.draw()) < c.back.Load() {
+		if open || float64(q.draw(&d.Lot)) < c.back.Load() {
 			c.count.kept.Add(1)
 			q.log.add(1)
 			return permit, admission.Refusal{}
 		}
-		return q.refuse(now, r, d, permit, q.pledge(now, r, tenant))
+		return q.refuse(now, r, d, permit, q.pledge(now, r, d, tenant))
 	}
 
 	permit := admission.Permit{Gate: g, Ref: q, Amount: int64(r.Class), Key: tenant}
@@ -54,16 +54,16 @@ func (q *queue) reserve(now time.Time, r *admission.Request, d *admission.Decisi
 	c.spread.add(demand)
 	// A tenant's requests are spread over its demand; what is below the water
 	// level is admitted. A tenant whose demand is below it is safe.
-	height := float64(q.draw() * demand)
+	height := float64(q.draw(&d.Lot) * demand)
 	if open || height < c.level.Load() {
 		c.count.admitted.Add(1)
 		q.log.add(1)
 		return permit, admission.Refusal{}
 	}
 	if height < c.pledge.Load() {
-		return q.refuse(now, r, d, permit, q.pledge(now, r, tenant))
+		return q.refuse(now, r, d, permit, q.pledge(now, r, d, tenant))
 	}
-	return q.refuse(now, r, d, permit, admission.Promise{NotBefore: now.Add(q.comeBackIn(c))})
+	return q.refuse(now, r, d, permit, admission.Promise{NotBefore: now.Add(q.comeBackIn(c, d))})
 }
 
 // refuse refuses r until the promise falls due, or where the policy is not
@@ -95,9 +95,9 @@ func (q *queue) shadow(r *admission.Request) bool {
 }
 
 // pledge promises r that it gets in if it comes back when told.
-func (q *queue) pledge(now time.Time, r *admission.Request, tenant uint64) admission.Promise {
+func (q *queue) pledge(now time.Time, r *admission.Request, d *admission.Decision, tenant uint64) admission.Promise {
 	c := &q.classes[r.Class]
-	wait := q.comeBackIn(c)
+	wait := q.comeBackIn(c, d)
 	notBefore := time.Unix(now.Unix()+int64(wait/time.Second), 0)
 	if q.shadow(r) {
 		return admission.Promise{NotBefore: notBefore}
@@ -119,8 +119,8 @@ func (q *queue) pledge(now time.Time, r *admission.Request, tenant uint64) admis
 
 // comeBackIn draws how long a request refused now should stay away, in whole
 // seconds.
-func (q *queue) comeBackIn(c *class) time.Duration {
-	s := c.again.Load() * (1 + jitter*float64(q.draw()))
+func (q *queue) comeBackIn(c *class, d *admission.Decision) time.Duration {
+	s := c.again.Load() * (1 + jitter*float64(q.draw(&d.Again)))
 	return time.Duration(math.Ceil(min(max(s, 1), q.maxRetry))) * time.Second
 }
 
@@ -136,8 +136,12 @@ func (q *queue) giveBack(now time.Time, p admission.Permit) {
 	}
 }
 
-// draw returns the next number, from 0 up to but not 1, of a fixed sequence
-// that looks random: requests and clock given, decisions repeat exactly.
-func (q *queue) draw() float32 {
-	return float32(mix(q.gate.mixed+q.draws.Add(1))>>40) / (1 << 24)
+// draw returns a number from 0 up to but not 1: lot's, or where that is none yet,
+// the next of a fixed sequence that looks random. So decisions repeat exactly,
+// requests and clock given.
+func (q *queue) draw(lot *admission.Lot) float32 {
+	if *lot == 0 {
+		*lot = 1 + admission.Lot(mix(q.gate.mixed+q.draws.Add(1))>>40)
+	}
+	return float32(*lot-1) / (1 << 24)
 }
