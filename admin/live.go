@@ -19,6 +19,8 @@ type LiveOptions struct {
 	PerSecond int
 	// Sections add their series to the history.
 	Sections []Section
+	// Hider hides keys and promises; nil means one of the view's own.
+	Hider *Hider
 }
 
 // Live is the gateway's recent past: the last decisions, and five minutes of
@@ -32,13 +34,15 @@ type Live struct {
 	metrics   *Metrics
 	sections  []Section
 	perSecond uint32
+	hider     *Hider
 	budgets   [kinds]budget
 
 	mu   sync.Mutex // guards the tail
 	tail []record   // a ring
 	kept uint64     // records ever kept; the next goes to tail[kept % len(tail)]
 
-	history history
+	readings readings
+	history  history
 }
 
 // NewLive returns a live view of what m counts.
@@ -49,7 +53,10 @@ func NewLive(m *Metrics, o LiveOptions) *Live {
 	if o.PerSecond <= 0 {
 		o.PerSecond = 20
 	}
-	l := &Live{metrics: m, sections: o.Sections, perSecond: uint32(o.PerSecond), tail: make([]record, o.Tail)}
+	if o.Hider == nil {
+		o.Hider = NewHider(nil)
+	}
+	l := &Live{metrics: m, sections: o.Sections, perSecond: uint32(o.PerSecond), hider: o.Hider, tail: make([]record, o.Tail)}
 	l.SetPolicy(&Policy{})
 	return l
 }

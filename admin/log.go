@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"sluice/admission"
 )
@@ -15,13 +16,19 @@ import (
 // LogOptions configure [NewDecisionLog]. The zero value is usable.
 type LogOptions struct {
 	// PerSecond is how many records each route may have for each reason in a
-	// second; 0 means 20.
+	// second, at most [All]; 0 means 20.
 	PerSecond int
 	// AdmitsPerSecond is how many requests of each route that were admitted or
 	// replayed, and did not fail, are written as well in a second, as a
-	// sample; 0 means none.
+	// sample, at most [All]; 0 means none.
 	AdmitsPerSecond int
-	// Queue is how many records may wait for the output; 0 means 1024.
+	// Signals says that readings of signals are handed in; see
+	// [DecisionLog.Signal].
+	Signals bool
+	// Hider hides keys and promises; nil means one of the log's own.
+	Hider *Hider
+	// Queue is how many records may wait for the output; 0 means 1024, or 8192
+	// where a rate has no bound.
 	Queue int
 	// Logger is told, once each time it begins, that the output fails; nil
 	// means slog.Default().
@@ -29,9 +36,12 @@ type LogOptions struct {
 }
 
 // DecisionLog writes refusals, failures, what a shadow policy would have
-// refused and, if asked to, a sample of the rest, as one JSON object a line (see [Line] for its fields). It never
-// keeps a request waiting: records over the cap are sampled out, records that
-// the output is too slow for are dropped, and both are counted.
+// refused and, if asked to, a sample of the rest or all of it, as one JSON object
+// a line: with readings of signals and the policies in force between them, a
+// recording from which the decisions can be made again (see [DecisionLine]). It
+// never keeps a request waiting: records over the cap are sampled out, records
+// that the output is too slow for are dropped, and both are counted, here and in
+// the recording itself.
 //
 // It is an [admission.Observer]; make one with [NewDecisionLog], and end it
 // with [DecisionLog.Close]. Rotation is the system's: see [LogFile.Reopen].
@@ -39,6 +49,8 @@ type DecisionLog struct {
 	policies[[]budget] // prepared: by row, then kind
 	queue              chan record
 	perSecond, admits  uint32
+	signals            bool
+	hider              *Hider
 	out                io.Writer
 	logger             *slog.Logger
 	written, failed    atomic.Uint64
@@ -46,6 +58,7 @@ type DecisionLog struct {
 	dropped            *spreadCounter
 	closing            sync.RWMutex // write-held once, to close queue
 	closed             bool
+	failing            bool // the output, as far as the writer knows
 	done               chan struct{}
 }
 
@@ -64,6 +77,12 @@ func NewDecisionLog(out io.Writer, o LogOptions) *DecisionLog {
 	}
 	if o.Queue <= 0 {
 		o.Queue = 1024
+		if max(o.PerSecond, o.AdmitsPerSecond) >= All {
+			o.Queue = 8192
+		}
+	}
+	if o.Hider == nil {
+		o.Hider = NewHider(nil)
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -71,18 +90,33 @@ func NewDecisionLog(out io.Writer, o LogOptions) *DecisionLog {
 	l := &DecisionLog{
 		queue:     make(chan record, o.Queue),
 		perSecond: uint32(o.PerSecond), admits: uint32(max(o.AdmitsPerSecond, 0)),
+		signals: o.Signals, hider: o.Hider,
 		out: out, logger: o.Logger, done: make(chan struct{}),
 	}
 	spread := newSpread()
 	l.sampledOut, l.dropped = newSpreadCounter(spread), newSpreadCounter(spread)
-	l.SetPolicy(&Policy{})
+	l.add(&Policy{}, make([]budget, (&Policy{}).rows()*kinds))
 	go l.write()
 	return l
 }
 
-// SetPolicy tells what the indexes in events of p's routes mean.
+// SetPolicy tells what the indexes in events of p's routes mean, and records
+// that p comes into force.
 func (l *DecisionLog) SetPolicy(p *Policy) {
-	l.add(p, make([]budget, p.rows()*kinds))
+	p = l.add(p, make([]budget, p.rows()*kinds))
+	l.put(&record{other: PolicyLine{
+		Kind: KindPolicy, Version: RecordingVersion, Time: time.Now().UTC(), Config: p.Hash, File: p.File,
+		Classes: p.Classes, Fields: p.fields,
+		Refusals: perSecond(l.perSecond), Admits: perSecond(l.admits), Signals: l.signals,
+	}})
+}
+
+// Signal records a reading. It never waits.
+func (l *DecisionLog) Signal(s SignalLine) {
+	if l.signals {
+		s.Kind = KindSignal
+		l.put(&record{other: s})
+	}
 }
 
 // Observe implements [admission.Observer]. It does not allocate.
@@ -105,6 +139,11 @@ func (l *DecisionLog) Observe(e *admission.Event) {
 	}
 	var rec record
 	rec.set(e, v.Policy)
+	l.put(&rec)
+}
+
+// put hands a record to the writer, unless that is too far behind.
+func (l *DecisionLog) put(rec *record) {
 	l.closing.RLock()
 	defer l.closing.RUnlock()
 	if l.closed {
@@ -112,7 +151,7 @@ func (l *DecisionLog) Observe(e *admission.Event) {
 		return
 	}
 	select {
-	case l.queue <- rec:
+	case l.queue <- *rec:
 	default:
 		l.dropped.inc()
 	}
@@ -120,23 +159,47 @@ func (l *DecisionLog) Observe(e *admission.Event) {
 
 func (l *DecisionLog) write() {
 	defer close(l.done)
-	failing := false
+	var told LogCounts // of what is missing
+	var next time.Time
 	for rec := range l.queue {
-		line, err := json.Marshal(rec.line())
-		if err == nil {
-			_, err = l.out.Write(append(line, '\n'))
+		if now := time.Now(); now.After(next) {
+			l.writeGap(now, &told)
+			next = now.Add(time.Second)
 		}
-		if err != nil {
+		if rec.other != nil {
+			_ = l.writeLine(rec.other)
+		} else if l.writeLine(rec.full(l.hider)) == nil {
+			l.written.Add(1)
+		} else {
 			l.failed.Add(1)
-			if !failing {
-				l.logger.Error("the decision log cannot be written; records are lost until it can", "error", err)
-			}
-			failing = true
-			continue
 		}
-		failing = false
-		l.written.Add(1)
 	}
+	l.writeGap(time.Now(), &told)
+}
+
+// writeGap writes what is missing and was not told yet.
+func (l *DecisionLog) writeGap(now time.Time, told *LogCounts) {
+	c := l.Counts()
+	g := GapLine{
+		Kind: KindGap, Time: now.UTC(),
+		SampledOut: c.SampledOut - told.SampledOut, Dropped: c.Dropped + c.Failed - told.Dropped - told.Failed,
+	}
+	if (g.SampledOut > 0 || g.Dropped > 0) && l.writeLine(g) == nil {
+		*told = c
+	}
+}
+
+// writeLine writes one line, and tells of its failing once each time it begins.
+func (l *DecisionLog) writeLine(v any) error {
+	line, err := json.Marshal(v)
+	if err == nil {
+		_, err = l.out.Write(append(line, '\n'))
+	}
+	if err != nil && !l.failing {
+		l.logger.Error("the decision log cannot be written; records are lost until it can", "error", err)
+	}
+	l.failing = err != nil
+	return err
 }
 
 // Counts returns what became of the records so far.

@@ -12,6 +12,10 @@ type Policy struct {
 	Hash    string             // of the configuration, as shown to operators
 	Routes  []*admission.Route // by Route.Index
 	Classes []string           // by admission.Class, most important first
+	File    string             // that the configuration was read from
+	Facts   Facts              // what records hold of requests
+
+	fields []string // that are recorded: Facts.Recorded, once it is in use
 }
 
 // Labels of what has no name of its own.
@@ -60,15 +64,20 @@ type view[T any] struct {
 	prepared T
 }
 
-func (ps *policies[T]) add(p *Policy, prepared T) {
+func (ps *policies[T]) add(p *Policy, prepared T) *Policy {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
+	if p.fields == nil {
+		own := *p
+		own.fields, p = p.Facts.Recorded(), &own
+	}
 	views := []*view[T]{{p, prepared}}
 	if old := ps.known.Load(); old != nil {
 		views = append(views, *old...)
 	}
 	views = views[:min(len(views), keptPolicies)]
 	ps.known.Store(&views)
+	return p
 }
 
 // newest returns the view that was added last.

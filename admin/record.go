@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -8,8 +9,9 @@ import (
 )
 
 // A record is the copy of an event that outlives it. It holds what the
-// decision log and the decision tail may show and nothing else: no header, no
-// path, no query, no key, no body.
+// decision log and the decision tail may show, the facts that the policy allows
+// (see [Facts]) and nothing else: no query, no credential, no body. Keys and
+// tickets leave it as hashes only.
 type record struct {
 	at         int64 // the request's end, nanoseconds since 1970
 	id         shortText
@@ -26,8 +28,20 @@ type record struct {
 	status     int
 	retryAfter time.Duration
 
-	decided, sent, answered, done time.Duration
-	bytesIn, bytesOut             int64
+	asked, decided, sent, answered, done time.Duration
+	bytesIn, bytesOut                    int64
+
+	received  time.Time
+	client    netip.Addr
+	keyStatus shortText
+	limit     shortText
+	remaining int64
+	quota     int64
+	lot       admission.Lot
+	again     admission.Lot
+	facts     facts
+
+	other any // a line that is no decision, instead of all the above
 }
 
 // Texts are cut to a fixed size, so that keeping one allocates nothing.
@@ -57,8 +71,14 @@ func (rec *record) set(e *admission.Event, p *Policy) {
 	d := &e.Decision
 	rec.verdict, rec.reason, rec.shadow, rec.retryAfter = d.Verdict, d.Reason, d.Shadow, d.RetryAfter
 	rec.class, rec.outcome, rec.failure, rec.status = r.Class, e.Outcome, e.Failure, e.Status
-	rec.decided, rec.sent, rec.answered, rec.done = e.Decided, e.Sent, e.OriginAnswered, e.Done
+	rec.asked, rec.decided, rec.sent, rec.answered, rec.done = e.Asked, e.Decided, e.Sent, e.OriginAnswered, e.Done
 	rec.bytesIn, rec.bytesOut = e.BytesIn, e.BytesOut
+	rec.received, rec.client = r.Received, r.Client
+	rec.keyStatus.set(d.KeyStatus)
+	rec.limit.set(d.Limit.Name)
+	rec.remaining, rec.quota = d.Limit.Remaining, d.Limit.Quota
+	rec.lot, rec.again = d.Lot, d.Again
+	rec.facts.take(e, p.Facts.Identity, p.fields)
 }
 
 // Line is one decision as the decision log and the decision tail show it.
