@@ -53,8 +53,9 @@ type condition struct {
 
 // names is a set of names and globs.
 type names struct {
-	exact map[string]bool
-	globs []string
+	exact    map[string]bool
+	prefixes []string // of globs that end with their only asterisk
+	globs    []string // the others
 }
 
 func (c Condition) compile(where string) (condition, error) {
@@ -82,6 +83,11 @@ func (c Condition) compile(where string) (condition, error) {
 		}
 	}
 	made.headers = slices.Clone(c.Headers)
+	for i := range made.headers {
+		if h := &made.headers[i]; h.Op == Like && !strings.Contains(h.Value, "*") {
+			h.Op = Equals
+		}
+	}
 	if len(c.Tenants) > 0 {
 		made.tenants = newNames(c.Tenants)
 	}
@@ -161,18 +167,26 @@ func (h *HeaderCondition) holds(header admission.Header) bool {
 func newNames(list []string) *names {
 	n := &names{exact: make(map[string]bool)}
 	for _, name := range list {
-		if strings.Contains(name, "*") {
-			n.globs = append(n.globs, name)
-		} else {
+		switch star := strings.IndexByte(name, '*'); star {
+		case -1:
 			n.exact[name] = true
+		case len(name) - 1:
+			n.prefixes = append(n.prefixes, name[:star])
+		default:
+			n.globs = append(n.globs, name)
 		}
 	}
 	return n
 }
 
 func (n *names) has(name string) bool {
-	if n.exact[name] {
+	if len(n.exact) > 0 && n.exact[name] {
 		return true
+	}
+	for _, p := range n.prefixes {
+		if strings.HasPrefix(name, p) {
+			return true
+		}
 	}
 	for _, g := range n.globs {
 		if glob(g, name) {

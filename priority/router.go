@@ -22,7 +22,7 @@ type Route struct {
 type Router struct {
 	routes  []*admission.Route
 	root    *node
-	methods map[string]uint64 // the bit of each method that a route names
+	methods []string // that routes name; the bit of the i-th is the i+1st
 }
 
 // otherMethod is the bit of the methods that no route names.
@@ -30,12 +30,23 @@ const otherMethod = 1
 
 // node is where patterns stand that begin with the same segments.
 type node struct {
-	literal map[string]*node
-	one     *node // by "*"
-	ends    []end // of the patterns that end here
-	rests   []end // of the patterns whose "**" is here
-	first   int32 // lowest order here and below
+	few   []branch         // by a literal segment, as long as there are few
+	many  map[string]*node // and all of them from then on
+	one   *node            // by "*"
+	ends  []end            // of the patterns that end here
+	rests []end            // of the patterns whose "**" is here
+	first int32            // lowest order here and below
 }
+
+// branch leads to a node by a literal segment.
+type branch struct {
+	segment string
+	to      *node
+}
+
+// fewBranches is up to how many it is faster to compare than to hash: mostly
+// their lengths differ.
+const fewBranches = 8
 
 // end is a route's place in the order, and its methods.
 type end struct {
@@ -51,7 +62,7 @@ func newNode() *node { return &node{first: none} }
 // NewRouter makes a router. It reports everything that is wrong with the
 // routes.
 func NewRouter(routes []Route) (*Router, error) {
-	t := &Router{root: newNode(), methods: make(map[string]uint64)}
+	t := &Router{root: newNode()}
 	var errs []error
 	for i, r := range routes {
 		if r.Route == nil {
@@ -87,13 +98,13 @@ func (t *Router) methodBits(methods []string) (uint64, error) {
 		if m == "" {
 			return 0, errors.New("empty method, want a name such as POST")
 		}
-		bit, ok := t.methods[m]
-		if !ok {
+		bit := t.bit(m)
+		if bit == otherMethod {
 			if len(t.methods) == 63 {
 				return 0, fmt.Errorf("method %q: more than 63 different methods", m)
 			}
-			bit = otherMethod << (len(t.methods) + 1)
-			t.methods[m] = bit
+			t.methods = append(t.methods, m)
+			bit = t.bit(m)
 		}
 		set |= bit
 	}
@@ -121,13 +132,36 @@ func (n *node) child(segment string) *node {
 		}
 		return n.one
 	}
-	if n.literal[segment] == nil {
-		if n.literal == nil {
-			n.literal = make(map[string]*node)
-		}
-		n.literal[segment] = newNode()
+	if to := n.by(segment); to != nil {
+		return to
 	}
-	return n.literal[segment]
+	to := newNode()
+	if len(n.few) < fewBranches && n.many == nil {
+		n.few = append(n.few, branch{segment, to})
+		return to
+	}
+	if n.many == nil {
+		n.many = make(map[string]*node)
+		for _, b := range n.few {
+			n.many[b.segment] = b.to
+		}
+		n.few = nil
+	}
+	n.many[segment] = to
+	return to
+}
+
+// by returns the node that a literal segment leads to; nil if none does.
+func (n *node) by(segment string) *node {
+	for i := range n.few {
+		if n.few[i].segment == segment {
+			return n.few[i].to
+		}
+	}
+	if n.many == nil {
+		return nil
+	}
+	return n.many[segment]
 }
 
 // Route returns the first route that matches a method and a raw path, and nil
@@ -140,8 +174,10 @@ func (t *Router) Route(method, path string) *admission.Route {
 }
 
 func (t *Router) bit(method string) uint64 {
-	if bit, ok := t.methods[method]; ok {
-		return bit
+	for i, m := range t.methods {
+		if m == method {
+			return otherMethod << (i + 1)
+		}
 	}
 	return otherMethod
 }
@@ -167,7 +203,7 @@ func (n *node) find(method uint64, path string, more bool, best int32) int32 {
 		return firstOf(n.ends, method, best)
 	}
 	segment, path, more := strings.Cut(path, "/")
-	if next := n.literal[segment]; next != nil {
+	if next := n.by(segment); next != nil {
 		best = next.find(method, path, more, best)
 	}
 	if n.one != nil && segment != "" {

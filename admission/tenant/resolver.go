@@ -134,7 +134,7 @@ func (s *source) header(r *admission.Request, keyed map[string]bool) (string, ad
 		return "", admission.Refusal{}
 	case count > 1:
 		return "", s.repeated
-	case !visible(name) || reserved(name) || keyed[name]:
+	case !visible(name) || reserved(name) || len(keyed) > 0 && keyed[name]:
 		return "", s.unknown
 	}
 	return name, admission.Refusal{}

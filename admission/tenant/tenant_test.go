@@ -1,6 +1,7 @@
 package tenant
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"net/netip"
@@ -270,6 +271,39 @@ func TestParseSHA256(t *testing.T) {
 			t.Errorf("the error repeats what may be a key: %v", err)
 		}
 	}
+}
+
+// A name is visible if each of its bytes is, wherever it stands and whatever
+// stands beside it.
+func TestVisible(t *testing.T) {
+	byByte := func(name string) bool {
+		for _, c := range []byte(name) {
+			if c < '!' || c > '~' {
+				return false
+			}
+		}
+		return len(name) > 0 && len(name) <= MaxName
+	}
+	for _, length := range []int{0, 1, 7, 8, 9, 16, 20, MaxName, MaxName + 1} {
+		for _, rest := range []byte{'!', 'a', '~'} {
+			name := bytes.Repeat([]byte{rest}, length)
+			for at := range name {
+				for c := range 256 {
+					name[at] = byte(c)
+					if got := visible(string(name)); got != byByte(string(name)) {
+						t.Fatalf("%q: %v", name, got)
+					}
+				}
+				name[at] = rest
+			}
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		name := string(rapid.SliceOfN(rapid.Byte(), 0, 24).Draw(t, "name"))
+		if got := visible(name); got != byByte(name) {
+			t.Fatalf("%q: %v", name, got)
+		}
+	})
 }
 
 func BenchmarkIdentify(b *testing.B) {
