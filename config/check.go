@@ -35,6 +35,7 @@ func check(c *Config, doc *strict.Document) {
 	k.checkRoutes()
 	k.checkQueues()
 	k.checkBuckets()
+	k.checkDecisionLog()
 }
 
 func (k checker) checkListeners() {

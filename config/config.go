@@ -218,13 +218,27 @@ type Log struct {
 
 // DecisionLog is what the gateway says about the requests that it refuses: one
 // JSON object a line, written off the request path. What does not fit is
-// dropped and counted.
+// dropped and counted. "sluice replay" makes its decisions again, under the
+// same configuration or another one.
 type DecisionLog struct {
 	// off, stdout, stderr, or a file to append to, written with a slash.
 	Output Output `yaml:"output" default:"off" restart:"true" aka:"file,path"`
 	// Most refusals of each route and reason written each second; the rest are
 	// counted.
 	RefusalsPerSecond int `yaml:"refusals_per_second" default:"100" restart:"true" min:"1" max:"1000000"`
+	// How many requests that each route admits are written each second, as a
+	// sample.
+	AdmitsPerSecond int `yaml:"admits_per_second" default:"0" restart:"true" min:"0" max:"1000000"`
+	// Write every decision: the two rates above do not count. Only then does a
+	// replay meet the buckets and queues as they were.
+	Complete bool `yaml:"complete" default:"false" restart:"true" aka:"all,full"`
+	// Write each reading of a queue's signal as well: without them nobody can tell
+	// what a queue would have let in.
+	Signals bool `yaml:"signals" default:"true" restart:"true"`
+	// Header fields that are written besides those that the configuration reads,
+	// so that another one can be tried that reads them. Fields that carry
+	// credentials cannot be.
+	Headers []HeaderName `yaml:"headers" max:"16" aka:"header,fields"`
 }
 
 // Metrics is what the metrics tell apart.

@@ -33,6 +33,9 @@ type Options struct {
 	// Path is the configuration file, watched for changes; "" for the embedded
 	// defaults.
 	Path string
+	// Explain tells a decision that is remembered step by step, under the
+	// configuration that made it; nil: [Gateway.Explain] cannot.
+	Explain func(cfg *config.Config, m admin.Remembered) (any, error)
 	// Version of the program.
 	Version string
 	// Log is told of starts, stops, reloads and problems. Nil discards.
@@ -112,6 +115,7 @@ func New(opts Options) (*Gateway, error) {
 		return nil, err
 	}
 	g.observer.SetPolicy(p.names)
+	p.queues.keepers = g.keepers()
 
 	options := proxy.Options{Limits: p.limits, Via: string(cfg.Forwarding.Via), Observer: g.observer, Log: g.log}
 	if cfg.TLS != nil {
@@ -161,17 +165,18 @@ func listenError(path, addr string, err error) error {
 
 // observe makes what the proxy reports to.
 func (g *Gateway) observe(cfg *config.Config) error {
+	hider := hiderOf(cfg)
 	out := cfg.DecisionLog.Output
 	if out != "off" {
 		w, err := g.openLog(out)
 		if err != nil {
 			return err
 		}
-		g.records = admin.NewDecisionLog(w, admin.LogOptions{PerSecond: cfg.DecisionLog.RefusalsPerSecond, Logger: g.log})
+		g.records = admin.NewDecisionLog(w, logOptions(cfg, g.log, hider))
 	}
 	g.metrics = admin.NewMetrics(admin.MetricsOptions{Version: g.opts.Version, TopTenants: topTenants(cfg), Log: g.records})
 	g.metrics.AddSource(g.measure)
-	g.live = admin.NewLive(g.metrics, admin.LiveOptions{Sections: g.sections()})
+	g.live = admin.NewLive(g.metrics, admin.LiveOptions{Sections: g.sections(), Hider: hider})
 	g.observer = observers{admin.Fanout{g.metrics, g.live}, g.metrics}
 	if g.records != nil {
 		g.observer.Fanout = append(g.observer.Fanout, g.records)

@@ -95,7 +95,9 @@ func prepare(cfg *config.Config, was *prepared) (*prepared, error) {
 		return nil, err
 	}
 
-	p.names = &admin.Policy{Hash: cfg.Source.Hash, Routes: routes, Classes: classes}
+	p.names = &admin.Policy{
+		Hash: cfg.Source.Hash, File: cfg.Source.File, Facts: factsOf(cfg), Routes: routes, Classes: classes,
+	}
 	p.policy = &proxy.Policy{
 		Controller: &admission.Controller{
 			Classifier:      classifier,

@@ -26,6 +26,8 @@ type queues struct {
 	sources []signals.Source
 	pushed  []pushed
 	poller  *signals.Poller
+	classes []string // as keepers are told of them
+	keepers []keeper // of what is read
 }
 
 // pushed is a signal that is told by the origin, or posted.
@@ -40,7 +42,7 @@ type pushed struct {
 // configuration before. It reads nothing yet.
 func queuesOf(cfg *config.Config, was *queues, classes []string, now time.Time) (*queues, error) {
 	o := shedding.Options{Classes: len(classes)}
-	q := &queues{}
+	q := &queues{classes: classes}
 	for _, name := range queueNames(cfg) {
 		c := cfg.Queues[config.ID(name)]
 		opts := shedding.QueueOptions{
@@ -145,7 +147,7 @@ func bearer(token value.Secret) map[string]string {
 }
 
 // start begins to read.
-func (q *queues) start() { q.poller = signals.Start(q.gate, q.sources...) }
+func (q *queues) start() { q.poller = signals.Start(q.noting(q.gate), q.sources...) }
 
 // stop ends reading, and lets go of what the readers hold.
 func (q *queues) stop() {

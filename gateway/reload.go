@@ -87,6 +87,7 @@ func (g *Gateway) Reload(_ context.Context, trigger string) (admin.ReloadReport,
 	}
 	g.server.SetLimits(p.limits)
 	g.observer.SetPolicy(p.names)
+	p.queues.keepers = g.keepers()
 	g.current.Store(&running{prepared: p, loaded: now, pending: report.RestartPending})
 	g.server.SetPolicy(p.policy)
 	if g.reading {

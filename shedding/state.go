@@ -93,6 +93,16 @@ func (g *Gate) State(now time.Time) []State {
 	return all
 }
 
+// QueueState returns the state of one queue at now; false where there is none of
+// that name.
+func (g *Gate) QueueState(now time.Time, queue string) (State, bool) {
+	q := g.queue(queue)
+	if q == nil {
+		return State{}, false
+	}
+	return q.state(now), true
+}
+
 func (q *queue) state(now time.Time) State {
 	t := q.gate.line.at(now)
 	q.mu.Lock()
