@@ -25,6 +25,7 @@ type nullOrigin struct {
 	listener net.Listener
 	server   *fasthttp.Server
 	served   chan error
+	count    atomic.Int64 // of requests
 }
 
 func startOrigin() (*nullOrigin, error) {
@@ -33,18 +34,15 @@ func startOrigin() (*nullOrigin, error) {
 		return nil, fmt.Errorf("peers: %w", err)
 	}
 	body := []byte("{\"accepted\":1}\n")
-	o := &nullOrigin{
-		url:      "http://" + l.Addr().String(),
-		listener: l,
-		server: &fasthttp.Server{
-			Handler: func(ctx *fasthttp.RequestCtx) {
-				ctx.SetStatusCode(fasthttp.StatusAccepted)
-				ctx.SetContentType("application/json")
-				ctx.SetBody(body)
-			},
-			CloseOnShutdown: true, Logger: log.New(io.Discard, "", 0),
+	o := &nullOrigin{url: "http://" + l.Addr().String(), listener: l, served: make(chan error, 1)}
+	o.server = &fasthttp.Server{
+		Handler: func(ctx *fasthttp.RequestCtx) {
+			o.count.Add(1)
+			ctx.SetStatusCode(fasthttp.StatusAccepted)
+			ctx.SetContentType("application/json")
+			ctx.SetBody(body)
 		},
-		served: make(chan error, 1),
+		CloseOnShutdown: true, Logger: log.New(io.Discard, "", 0),
 	}
 	go func() { o.served <- o.server.Serve(l) }()
 	return o, nil
@@ -62,9 +60,27 @@ func (o *nullOrigin) stop() error {
 // bodySize of the requests.
 const bodySize = 256
 
+// reaches says whether a request of a kind of work has to reach the origin.
+func reaches(w Work) bool { return w == Forward || w == Keyed }
+
+// account checks that the origin saw what the work has it see: every request of
+// those that are forwarded, and of the others those alone that clients were told
+// got in.
+func account(work Work, asked, gotIn, saw int64) error {
+	want := gotIn
+	if reaches(work) {
+		want = asked
+	}
+	if saw != want {
+		return fmt.Errorf("the origin saw %d requests, and should have seen %d: the program does other work than the one that is measured", saw, want)
+	}
+	return nil
+}
+
 // measure takes one sample: first at the given rate, then as much as the program
 // can take.
-func (o *Options) measure(ctx context.Context, p *process, work Work) (s sample, err error) {
+func (o *Options) measure(ctx context.Context, f *running, origin *nullOrigin, work Work) (s sample, err error) {
+	p := f.proc
 	if err := o.warm(ctx, p, work); err != nil {
 		return s, err
 	}
@@ -97,7 +113,7 @@ func (o *Options) measure(ctx context.Context, p *process, work Work) (s sample,
 			return s, err
 		}
 	}
-	before := p.usage()
+	before, saw := p.usage(), origin.count.Load()
 	all, err := send(o.Rate, o.Span)
 	if err != nil {
 		return s, err
@@ -111,22 +127,35 @@ func (o *Options) measure(ctx context.Context, p *process, work Work) (s sample,
 	case c.Endings[load.Replayed] > 0:
 		want = load.Replayed
 	}
-	if n := c.Endings[want]; n != c.Offered {
+	spare := int64(0)
+	if work == Refuse {
+		spare = c.Endings[load.Admitted]
+	}
+	if n := c.Endings[want]; n+spare != c.Offered || spare > f.spare {
 		return s, fmt.Errorf("%d of %d requests were %s (%v)", n, c.Offered, want, c.Reasons)
+	}
+	if err := account(work, c.Offered, spare, origin.count.Load()-saw); err != nil {
+		return s, err
 	}
 	s.cpu = float64(spent.Nanoseconds()) / 1e3 / float64(c.Offered)
 	s.p50 = float64(load.Quantile(c.Response[want], 0.5).Microseconds())
 	s.p99 = float64(load.Quantile(c.Response[want], 0.99).Microseconds())
 	s.lag = float64(load.Quantile(all.Lag, 0.99).Microseconds())
 
-	before = p.usage()
+	before, saw = p.usage(), origin.count.Load()
 	begin := time.Now()
-	n, err := o.saturate(ctx, p.url, work, o.Span)
+	n, wrong, err := o.saturate(ctx, p.url, work, o.Span)
 	if err != nil {
 		return s, err
 	}
 	took := time.Since(begin)
 	spent = p.usage().CPU - before.CPU
+	if wrong > f.spare {
+		return s, fmt.Errorf("%d of %d answers are not those of the work that is measured", wrong, n)
+	}
+	if err := account(work, n, wrong, origin.count.Load()-saw); err != nil {
+		return s, err
+	}
 	s.busy = float64(spent.Nanoseconds()) / 1e3 / float64(n)
 	s.throughput = float64(n) / took.Seconds()
 	return s, nil
@@ -137,15 +166,18 @@ func (o *Options) warm(ctx context.Context, p *process, work Work) error {
 	if work != Replay && work != Keyed {
 		work = "" // answers may still be others while bursts last
 	}
-	_, err := o.saturate(ctx, p.url, work, 300*time.Millisecond)
+	n, wrong, err := o.saturate(ctx, p.url, work, 300*time.Millisecond)
+	if err == nil && wrong > 0 {
+		err = fmt.Errorf("%d of %d answers are not those of the work that is measured", wrong, n)
+	}
 	return err
 }
 
 // saturate keeps all connections busy for a while and returns how many requests
-// were answered. It is a closed loop, and says nothing about response times.
-func (o *Options) saturate(ctx context.Context, url string, work Work, span time.Duration) (int64, error) {
-	var count atomic.Int64
-	var wrong atomic.Int64
+// were answered, and how many of the answers are not those of the work. It is a
+// closed loop, and says nothing about response times.
+func (o *Options) saturate(ctx context.Context, url string, work Work, span time.Duration) (answered, wrong int64, err error) {
+	var count, others atomic.Int64
 	client := &fasthttp.HostClient{
 		Addr: strings.TrimPrefix(url, "http://"), MaxConns: o.Connections, MaxIdemponentCallAttempts: 1,
 		ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, NoDefaultUserAgentHeader: true,
@@ -181,7 +213,7 @@ func (o *Options) saturate(ctx context.Context, url string, work Work, span time
 					return
 				}
 				if work != "" && !expect(work, resp.StatusCode()) {
-					wrong.Add(1)
+					others.Add(1)
 				}
 				count.Add(1)
 			}
@@ -189,12 +221,9 @@ func (o *Options) saturate(ctx context.Context, url string, work Work, span time
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	if n := wrong.Load(); n > 0 {
-		return 0, fmt.Errorf("%d of %d answers are not those of the work that is measured", n, count.Load())
-	}
-	return count.Load(), ctx.Err()
+	return count.Load(), others.Load(), ctx.Err()
 }
 
 // Bare serves the bare proxy that everything is compared with: fasthttp's server

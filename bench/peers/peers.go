@@ -33,7 +33,8 @@ type Options struct {
 	Rate float64
 	// Connections that are kept busy to find the highest throughput; 0 is 64.
 	Connections int
-	// Programs to measure; nil is all that are installed.
+	// Programs to measure; nil is all that are installed. It is an error if one
+	// that is named here is not.
 	Only []string
 	// Work to measure; nil is all.
 	Works []Work
@@ -50,6 +51,7 @@ type Options struct {
 	Note func(format string, args ...any)
 
 	redis string // address of the Redis server of work Keyed
+	bin   string // where servers are besides PATH; "" is where Debian puts them
 }
 
 // Work that is measured.
@@ -132,6 +134,9 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 	if o.Works == nil {
 		o.Works = Works()
 	}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	dir, err := os.MkdirTemp("", "bench-peers-")
 	if err != nil {
 		return nil, fmt.Errorf("peers: %w", err)
@@ -155,7 +160,7 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 	r := &Result{Format: 1, Started: time.Now(), Rounds: o.Rounds, Span: o.Span.String(), Rate: o.Rate, CPU: o.CPU, Missing: []string{}}
 	var lags []float64
 	for _, work := range o.Works {
-		figures, err := o.start(ctx, r, dir, work, origin.url)
+		figures, err := o.start(ctx, r, dir, work, origin)
 		if err != nil {
 			return nil, err
 		}
@@ -165,7 +170,7 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 			// one after a pause.
 			for i := range figures {
 				f := figures[(i+round)%len(figures)]
-				s, err := o.measure(ctx, f.proc, work)
+				s, err := o.measure(ctx, &f, origin, work)
 				if err != nil {
 					stopAll(figures)
 					return nil, fmt.Errorf("peers: %s, %s: %w", f.Program, work, err)
@@ -192,11 +197,34 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 // running is a figure in the making.
 type running struct {
 	*Figure
-	proc *process
+	proc  *process
+	spare int64
+}
+
+// check reports words that stand for nothing.
+func (o *Options) check() error {
+	names := make([]string, len(programs))
+	for i, p := range programs {
+		names[i] = p.name
+	}
+	for _, n := range o.Only {
+		if !slices.Contains(names, n) {
+			return fmt.Errorf("peers: there is no program %q; there are %s", n, strings.Join(names, ", "))
+		}
+	}
+	for _, w := range o.Works {
+		if !slices.Contains(Works(), w) {
+			return fmt.Errorf("peers: there is no work %q; there is %v", w, Works())
+		}
+	}
+	if o.Rounds < 0 || o.Span < 0 || o.Rate < 0 || o.Connections < 0 {
+		return errors.New("peers: rounds, span, rate and connections must not be negative")
+	}
+	return nil
 }
 
 // start starts every program that takes part in a kind of work.
-func (o *Options) start(ctx context.Context, r *Result, dir string, work Work, origin string) (all []running, err error) {
+func (o *Options) start(ctx context.Context, r *Result, dir string, work Work, origin *nullOrigin) (all []running, err error) {
 	for _, p := range programs {
 		if len(o.Only) > 0 && p.name != bases[work] && !slices.Contains(o.Only, p.name) || !slices.Contains(p.works, work) {
 			continue
@@ -205,9 +233,12 @@ func (o *Options) start(ctx context.Context, r *Result, dir string, work Work, o
 		if err := os.MkdirAll(home, 0o755); err != nil {
 			return nil, errors.Join(err, stopAll(all))
 		}
-		proc, version, err := p.start(ctx, o, home, work, origin)
+		proc, version, err := p.start(ctx, o, home, work, origin.url)
 		var missing missingError
 		if errors.As(err, &missing) {
+			if slices.Contains(o.Only, p.name) {
+				return nil, errors.Join(fmt.Errorf("peers: %s cannot take part: %w", p.name, err), stopAll(all))
+			}
 			if m := p.name + ": " + missing.why; !slices.Contains(r.Missing, m) {
 				r.Missing = append(r.Missing, m)
 			}
@@ -216,7 +247,7 @@ func (o *Options) start(ctx context.Context, r *Result, dir string, work Work, o
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("peers: %s: %w", p.name, err), stopAll(all))
 		}
-		all = append(all, running{&Figure{Program: p.name, Version: version, Work: work}, proc})
+		all = append(all, running{&Figure{Program: p.name, Version: version, Work: work}, proc, p.spare})
 	}
 	return all, nil
 }

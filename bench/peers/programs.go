@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -20,17 +21,20 @@ import (
 type program struct {
 	name  string
 	works []Work
+	// spare is how many requests over their limit may get in during one
+	// measurement, since the program's limits cannot be lower.
+	spare int64
 	start func(ctx context.Context, o *Options, home string, work Work, origin string) (*process, string, error)
 }
 
 // programs in the order in which they are shown.
 var programs = []program{
-	{"fasthttp", []Work{Forward}, startBare},
-	{"sluice", []Work{Forward, Refuse, Replay, Keyed}, startSluice},
-	{"nginx", []Work{Forward, Refuse}, startNginx},
-	{"nginx-return", []Work{Refuse, Replay}, startNginxReturn},
-	{"haproxy", []Work{Forward, Refuse}, startHAProxy},
-	{"gofiber", []Work{Forward, Refuse, Replay, Keyed}, startGoFiber},
+	{"fasthttp", []Work{Forward}, 0, startBare},
+	{"sluice", []Work{Forward, Refuse, Replay, Keyed}, 0, startSluice},
+	{"nginx", []Work{Forward, Refuse}, tenants, startNginx}, // at least one a minute
+	{"nginx-return", []Work{Refuse, Replay}, 0, startNginxReturn},
+	{"haproxy", []Work{Forward, Refuse}, 0, startHAProxy},
+	{"gofiber", []Work{Forward, Refuse, Replay, Keyed}, 0, startGoFiber},
 }
 
 // tenants that the load is spread over.
@@ -184,7 +188,7 @@ http {
 `
 
 func nginx(ctx context.Context, o *Options, home, origin, rate, limit string) (*process, string, error) {
-	bin, err := find("nginx")
+	bin, err := o.find("nginx")
 	if err != nil {
 		return nil, "", err
 	}
@@ -239,7 +243,7 @@ backend out
 `
 
 func startHAProxy(ctx context.Context, o *Options, home string, work Work, origin string) (*process, string, error) {
-	bin, err := find("haproxy")
+	bin, err := o.find("haproxy")
 	if err != nil {
 		return nil, "", err
 	}
@@ -288,11 +292,11 @@ func startGoFiber(ctx context.Context, o *Options, home string, work Work, origi
 var fiberVersion = regexp.MustCompile(`gofiber/fiber/v3 v[0-9.]+`)
 
 // find looks a program up where Debian puts servers, too.
-func find(name string) (string, error) {
+func (o *Options) find(name string) (string, error) {
 	if bin, err := exec.LookPath(name); err == nil {
 		return bin, nil
 	}
-	if bin := filepath.Join("/usr/sbin", name); fileExists(bin) {
+	if bin := filepath.Join(cmp.Or(o.bin, "/usr/sbin"), name); fileExists(bin) {
 		return bin, nil
 	}
 	return "", missingError{"it is not installed (apt-get install " + name + ")"}
