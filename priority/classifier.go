@@ -129,15 +129,18 @@ func New(o Options) (*Classifier, error) {
 // Route sets r.Route, to nil where none matches. It refuses a request whose
 // path could be read as another route's.
 func (c *Classifier) Route(r *admission.Request) admission.Refusal {
+	r.Route = nil
 	method := c.router.bit(r.Method)
-	found := c.router.find(method, r.Path)
-	if suspicious(r.Path) && c.router.ambiguous(method, r.Path, found) {
-		return admission.Refusal{
-			Reason: admission.BadRequest,
-			Detail: "The path can be read in more than one way. Send it without encoded or repeated slashes, dot segments, backslashes and parameters.",
+	found, plain := c.router.wholly(method, r.Path)
+	if !plain {
+		found = c.router.walk(method, r.Path)
+		if suspicious(r.Path) && c.router.ambiguous(method, r.Path, found) {
+			return admission.Refusal{
+				Reason: admission.BadRequest,
+				Detail: "The path can be read in more than one way. Send it without encoded or repeated slashes, dot segments, backslashes and parameters.",
+			}
 		}
 	}
-	r.Route = nil
 	if found != none {
 		r.Route = c.router.routes[found]
 	}

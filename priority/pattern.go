@@ -63,6 +63,9 @@ func notLiteral(c rune) bool {
 // String returns the pattern as it was written.
 func (p Pattern) String() string { return p.text }
 
+// literal reports whether the pattern matches its own text alone.
+func (p Pattern) literal() bool { return p.text != "" && !strings.Contains(p.text, wildcard) }
+
 // Match reports whether the pattern matches a raw path. It does not allocate.
 func (p Pattern) Match(path string) bool {
 	path, more := strings.CutPrefix(path, "/")

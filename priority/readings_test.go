@@ -338,6 +338,28 @@ func checkReadings(t interface{ Fatalf(string, ...any) }, r *Router, p string) b
 	return true
 }
 
+// A path that a pattern is the text of has no other reading, which is why it is
+// not looked for.
+func TestPatternsAreReadInOneWay(t *testing.T) {
+	const usual = "/.-~!$&'()+,=:@a"
+	text := rapid.OneOf(
+		rapid.StringOf(rapid.RuneFrom([]rune(usual))),
+		rapid.StringOf(rapid.RuneFrom([]rune(usual+"%;\\?#\x00"))),
+	)
+	rapid.Check(t, func(t *rapid.T) {
+		path := "/" + text.Draw(t, "pattern")
+		if _, err := ParsePattern(path); err != nil {
+			return
+		}
+		r := reader{buf: []byte(path), ends: []int{len(path)}}
+		for _, step := range steps {
+			if step.worth([]byte(path)) && !r.known(step.take(nil, []byte(path))) {
+				t.Fatalf("%q has another reading", path)
+			}
+		}
+	})
+}
+
 func TestAmbiguousDoesNotAllocate(t *testing.T) {
 	if raceDetector {
 		t.Skip("under the race detector a pool drops some of what it holds")

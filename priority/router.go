@@ -1,9 +1,11 @@
 package priority
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"sluice/admission"
@@ -18,11 +20,13 @@ type Route struct {
 
 // Router finds the first of its routes that matches. It is immutable, safe for
 // concurrent use, and does not allocate. The time it takes grows with the depth
-// of the path and hardly with the number of routes.
+// of the path and hardly with the number of routes; a path that some pattern is
+// the text of is looked up as a whole.
 type Router struct {
 	routes  []*admission.Route
 	root    *node
-	methods []string // that routes name; the bit of the i-th is the i+1st
+	whole   map[string][]end // of all patterns that match the path, in order
+	methods []string         // that routes name; the bit of the i-th is the i+1st
 }
 
 // otherMethod is the bit of the methods that no route names.
@@ -62,7 +66,7 @@ func newNode() *node { return &node{first: none} }
 // NewRouter makes a router. It reports everything that is wrong with the
 // routes.
 func NewRouter(routes []Route) (*Router, error) {
-	t := &Router{root: newNode()}
+	t := &Router{root: newNode(), whole: make(map[string][]end)}
 	var errs []error
 	for i, r := range routes {
 		if r.Route == nil {
@@ -84,6 +88,13 @@ func NewRouter(routes []Route) (*Router, error) {
 	}
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("priority: %w", errors.Join(errs...))
+	}
+	for _, r := range routes {
+		if p, err := ParsePattern(r.Path); err == nil && p.literal() && t.whole[p.text] == nil {
+			ends := t.root.all(p.text[1:], true, nil)
+			slices.SortFunc(ends, func(a, b end) int { return cmp.Compare(a.order, b.order) })
+			t.whole[p.text] = ends
+		}
 	}
 	return t, nil
 }
@@ -184,11 +195,46 @@ func (t *Router) bit(method string) uint64 {
 
 // find returns the order of the first route that matches.
 func (t *Router) find(method uint64, path string) int32 {
+	if found, ok := t.wholly(method, path); ok {
+		return found
+	}
+	return t.walk(method, path)
+}
+
+// wholly is find for a path that some pattern is the text of; false if none is.
+// Such a path has no other reading: ParsePattern lets nothing pass that a step
+// has an effect on.
+func (t *Router) wholly(method uint64, path string) (found int32, ok bool) {
+	if ends, ok := t.whole[path]; ok {
+		return firstOf(ends, method, none), true
+	}
+	return none, false
+}
+
+// walk is find by segments.
+func (t *Router) walk(method uint64, path string) int32 {
 	path, ok := strings.CutPrefix(path, "/")
 	if !ok {
 		return none
 	}
 	return t.root.find(method, path, true, none)
+}
+
+// all appends what matches the rest of the path at or below n to ends, of any
+// method; see find.
+func (n *node) all(path string, more bool, ends []end) []end {
+	ends = append(ends, n.rests...)
+	if !more {
+		return append(ends, n.ends...)
+	}
+	segment, path, more := strings.Cut(path, "/")
+	if next := n.by(segment); next != nil {
+		ends = next.all(path, more, ends)
+	}
+	if n.one != nil && segment != "" {
+		ends = n.one.all(path, more, ends)
+	}
+	return ends
 }
 
 // find returns the lowest order of a route at or below n that matches the rest
