@@ -156,11 +156,13 @@ func (s Slot) Held() bool { return !s.since.IsZero() }
 // not wait and does not allocate.
 func (s *Slots) TryAcquire(now time.Time, class admission.Class) (Slot, bool) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.used >= s.limit {
+		s.mu.Unlock()
 		return Slot{}, false
 	}
-	return s.takeLocked(now, s.classOf(class)), true
+	slot := s.takeLocked(now, s.classOf(class))
+	s.mu.Unlock()
+	return slot, true
 }
 
 // Wait takes a slot for a request of the class, and waits for one if need be:
@@ -249,7 +251,7 @@ func (s *Slots) Release(now time.Time, slot Slot, reached bool) {
 
 // dispatchLocked hands free slots to those who wait.
 func (s *Slots) dispatchLocked(now time.Time) {
-	for s.used < s.limit {
+	for s.used < s.limit && s.waitingLocked() {
 		c := s.nextLocked()
 		if c < 0 {
 			return
@@ -258,6 +260,18 @@ func (s *Slots) dispatchLocked(now time.Time) {
 		w.slot = s.takeLocked(now, c)
 		close(w.done)
 	}
+}
+
+// waitingLocked reports whether anybody waits. Who does not takes no part in
+// the turns.
+func (s *Slots) waitingLocked() bool {
+	for _, c := range s.classes {
+		if c.waiting > 0 {
+			return true
+		}
+		c.turn = 0
+	}
+	return false
 }
 
 // nextLocked is the class whose turn it is, or -1 if nobody waits.
