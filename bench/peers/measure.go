@@ -144,7 +144,7 @@ func (o *Options) measure(ctx context.Context, f *running, origin *nullOrigin, w
 
 	before, saw = p.usage(), origin.count.Load()
 	begin := time.Now()
-	n, wrong, err := o.saturate(ctx, p.url, work, o.Span)
+	n, wrong, err := o.saturate(ctx, p.url, work, o.Span, 1)
 	if err != nil {
 		return s, err
 	}
@@ -161,12 +161,13 @@ func (o *Options) measure(ctx context.Context, f *running, origin *nullOrigin, w
 	return s, nil
 }
 
-// warm opens the connections and uses up the tenants' bursts.
+// warm opens the connections, uses up each tenant's burst and has each tenant's
+// key answered.
 func (o *Options) warm(ctx context.Context, p *process, work Work) error {
 	if work != Replay && work != Keyed {
 		work = "" // answers may still be others while bursts last
 	}
-	n, wrong, err := o.saturate(ctx, p.url, work, 300*time.Millisecond)
+	n, wrong, err := o.saturate(ctx, p.url, work, 300*time.Millisecond, tenants)
 	if err == nil && wrong > 0 {
 		err = fmt.Errorf("%d of %d answers are not those of the work that is measured", wrong, n)
 	}
@@ -175,8 +176,9 @@ func (o *Options) warm(ctx context.Context, p *process, work Work) error {
 
 // saturate keeps all connections busy for a while and returns how many requests
 // were answered, and how many of the answers are not those of the work. It is a
-// closed loop, and says nothing about response times.
-func (o *Options) saturate(ctx context.Context, url string, work Work, span time.Duration) (answered, wrong int64, err error) {
+// closed loop, and says nothing about response times. Every connection is good
+// for at least least requests.
+func (o *Options) saturate(ctx context.Context, url string, work Work, span time.Duration, least int) (answered, wrong int64, err error) {
 	var count, others atomic.Int64
 	client := &fasthttp.HostClient{
 		Addr: strings.TrimPrefix(url, "http://"), MaxConns: o.Connections, MaxIdemponentCallAttempts: 1,
@@ -193,7 +195,7 @@ func (o *Options) saturate(ctx context.Context, url string, work Work, span time
 			req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
 			defer fasthttp.ReleaseRequest(req)
 			defer fasthttp.ReleaseResponse(resp)
-			for n := i; time.Now().Before(end) && ctx.Err() == nil; n++ {
+			for n := i; (n-i < least || time.Now().Before(end)) && ctx.Err() == nil; n++ {
 				req.Reset()
 				req.Header.SetMethod("POST")
 				req.SetRequestURI("/v1/orders")

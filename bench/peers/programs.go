@@ -265,11 +265,13 @@ func startGoFiber(ctx context.Context, o *Options, home string, work Work, origi
 	if o.GoFiber == "" {
 		return nil, "", missingError{"its source is not here"}
 	}
-	bin := filepath.Join(home, "gofiber")
-	build := exec.CommandContext(ctx, "go", "build", "-o", bin, ".")
-	build.Dir = o.GoFiber
-	if said, err := build.CombinedOutput(); err != nil {
-		return nil, "", missingError{fmt.Sprintf("it does not build: %v: %s", err, said)}
+	bin := filepath.Join(filepath.Dir(home), "gofiber") // one for all kinds of work
+	if !fileExists(bin) {
+		build := exec.CommandContext(ctx, "go", "build", "-o", bin, ".")
+		build.Dir = o.GoFiber
+		if said, err := build.CombinedOutput(); err != nil {
+			return nil, "", missingError{fmt.Sprintf("it does not build: %v: %s", err, said)}
+		}
 	}
 	listen, err := freePort()
 	if err != nil {

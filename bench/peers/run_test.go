@@ -135,7 +135,7 @@ func TestOtherWorkIsCaught(t *testing.T) {
 		}
 	}()
 	opts := &Options{Connections: 4}
-	n, wrong, err := opts.saturate(t.Context(), o.url, Refuse, 200*time.Millisecond)
+	n, wrong, err := opts.saturate(t.Context(), o.url, Refuse, 200*time.Millisecond, 1)
 	if err != nil || n < 10 || wrong != n || o.count.Load() != n {
 		t.Errorf("%d answers, %d of them no refusals, %d seen by the origin, %v; wanted the same number thrice", n, wrong, o.count.Load(), err)
 	}
