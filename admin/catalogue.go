@@ -51,6 +51,8 @@ const (
 	mRetryAfter
 	mTenantDecisions
 	mTenantOverflow
+	mCandidateDecisions
+	mCandidateReclassified
 	mDecisionLogRecords
 	mReloadSuccessful
 	mReloadSuccessTime
@@ -91,6 +93,10 @@ const (
 	mStoreErrors
 	mStoreTime
 	mCertificateExpiry
+	mCandidateInfo
+	mCandidateAsked
+	mCandidateLoaded
+	mCandidatePanics
 
 	metricCount
 
@@ -138,6 +144,12 @@ var catalogue = [metricCount]MetricInfo{
 	mTenantOverflow: {"sluice_tenant_label_overflow_total", Counter, "", nil, RowTenants,
 		"Decisions counted under tenant=\"other\".",
 		"how much the tenants with a label of their own do not tell"},
+	mCandidateDecisions: {"sluice_candidate_decisions_total", Counter, "", []string{"route", "class", "live", "candidate", "reason", "differs"}, RowCandidate,
+		"Requests that a candidate policy was asked about, by route and class under the policy in force, and by the verdicts of both. reason is the candidate's where it refuses, and that of the policy in force where only that does. differs is yes where verdict or reason do.",
+		"what would change if the candidate were in force"},
+	mCandidateReclassified: {"sluice_candidate_reclassified_total", Counter, "", []string{"route", "class"}, RowCandidate,
+		"Requests to which a candidate policy gives another class, by route and class under the policy in force.",
+		"rules of the candidate that take in more than was meant"},
 	mDecisionLogRecords: {"sluice_decision_log_records_total", Counter, "", []string{"result"}, RowGateway,
 		"Records of the decision log. written: to its output; sampled_out: over the cap per route and reason; dropped: the output was too slow; failed: the output returned an error.",
 		"whether the decision log is complete"},
@@ -252,6 +264,18 @@ var catalogue = [metricCount]MetricInfo{
 	mCertificateExpiry: {"sluice_certificate_expiry_timestamp_seconds", Gauge, "seconds", []string{"certificate"}, RowGateway,
 		"When a certificate that the gateway shows expires, in seconds since 1970, by the configuration's path to it.",
 		"a renewal that did not happen"},
+	mCandidateInfo: {"sluice_candidate_info", Gauge, "", []string{"hash"}, RowCandidate,
+		"Always 1, with the hash of the candidate policy's configuration. Absent without one.",
+		"which candidate the counts are of"},
+	mCandidateAsked: {"sluice_candidate_asked", Gauge, "", nil, RowCandidate,
+		"1 while the candidate policy is asked, 0 once a panic has switched it off.",
+		"counts that stand still for that reason"},
+	mCandidateLoaded: {"sluice_candidate_last_load_successful", Gauge, "", nil, RowCandidate,
+		"1 if the last attempt to load the candidate policy succeeded, 0 if it failed and the one before goes on.",
+		"a candidate that is not the file's"},
+	mCandidatePanics: {"sluice_candidate_panics_total", Counter, "", nil, RowCandidate,
+		"Panics in the candidate policy, each of which switched it off until the next reload.",
+		"a fault in the gateway that did not reach requests"},
 }
 
 // Catalogue returns the description of every metric, in documentation order.

@@ -169,6 +169,9 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	c.value(mRequestsInFlight, float64(sn.begun-sn.ended()))
 	for id, cell := range sn.used() {
 		c.cell(sn.names[id], cell)
+		if cell.seconds != nil {
+			c.candidate(sn.names[id], cell.seconds)
+		}
 	}
 	for i := range sn.overhead {
 		c.histogram(mGatewayOverhead, overheadBounds, &sn.overhead[i], stageNames[i])

@@ -77,6 +77,12 @@ func randomEvent(rng *rand.Rand, p *Policy, tenants int) *admission.Event {
 		}
 		e.Done = max(e.Sent, e.OriginAnswered, e.Decided) + time.Duration(rng.IntN(50_000))
 	}
+	if rng.IntN(2) == 0 {
+		r.Second = admission.Second{Asked: true, Verdict: admission.Verdict(rng.IntN(verdictCount)), Class: "bulk"}
+		if r.Second.Verdict == admission.Refuse {
+			r.Second.Reason = reasons[rng.IntN(len(reasons))]
+		}
+	}
 	e.Decision.Limit.Name = []string{"", "default", "gold"}[rng.IntN(3)]
 	return e
 }

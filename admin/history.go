@@ -114,6 +114,7 @@ func (s *sampled) differ(before *sampled) map[string]float64 {
 			add("shadow/", reason, now.shadow[i]-was.shadow[i])
 			add("failure/", reason, now.failures[i]-was.failures[i])
 		}
+		differSeconds(now, was, add)
 		for o := range outcomeCount {
 			d := now.duration[admission.Admit][o].minus(&was.duration[admission.Admit][o])
 			admitted.merge(&d)

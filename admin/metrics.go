@@ -40,6 +40,7 @@ type Metrics struct {
 	limits            limitNames
 	tenants           tenants
 	config            configState
+	candidate         candidateState
 	version           string
 	log               *DecisionLog
 	now               func() time.Time
@@ -97,7 +98,7 @@ func (m *Metrics) Begin() { m.begun.inc() }
 // first time.
 func (m *Metrics) Observe(e *admission.Event) {
 	r, d := e.Request, &e.Decision
-	id := m.cellOf(r)
+	id, class := m.cellOf(r)
 	verdict := min(int(d.Verdict), verdictCount-1)
 	reason := min(int(d.Reason), reasonCount-1)
 	outcome := min(int(e.Outcome), outcomeCount-1)
@@ -126,6 +127,12 @@ func (m *Metrics) Observe(e *admission.Event) {
 	}
 	if e.Failure != admission.None {
 		c.failures[min(int(e.Failure), reasonCount-1)]++
+	}
+	if r.Second.Asked {
+		if c.seconds == nil {
+			c.seconds = new(seconds)
+		}
+		c.seconds.count(e, class)
 	}
 	if limited {
 		st.limits[limit].count(d)
@@ -174,17 +181,18 @@ func (st *stripe) stagesLocked(e *admission.Event) {
 	st.origin[code].add(requestBounds, e.OriginAnswered-e.Sent)
 }
 
-// cellOf finds the cell of r's route and class.
-func (m *Metrics) cellOf(r *admission.Request) int {
+// cellOf finds the cell of r's route and class, and the name of the class.
+func (m *Metrics) cellOf(r *admission.Request) (id int, class string) {
 	v, found := m.of(r.Route)
+	class = v.className(r.Class)
 	if !found {
-		return int(m.names.id(r.Route.ID, v.className(r.Class)))
+		return int(m.names.id(r.Route.ID, class)), class
 	}
 	c := int(r.Class) + 1
 	if c < 0 || c > len(v.Classes) {
 		c = 0
 	}
-	return int(v.prepared[v.row(r.Route)*(len(v.Classes)+1)+c])
+	return int(v.prepared[v.row(r.Route)*(len(v.Classes)+1)+c]), class
 }
 
 // cellNames numbers the pairs of route and class ever seen.

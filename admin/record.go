@@ -25,6 +25,7 @@ type record struct {
 	shadow     admission.Reason
 	outcome    admission.Outcome
 	failure    admission.Reason
+	second     admission.Second
 	status     int
 	retryAfter time.Duration
 
@@ -71,6 +72,10 @@ func (rec *record) set(e *admission.Event, p *Policy) {
 	d := &e.Decision
 	rec.verdict, rec.reason, rec.shadow, rec.retryAfter = d.Verdict, d.Reason, d.Shadow, d.RetryAfter
 	rec.class, rec.outcome, rec.failure, rec.status = r.Class, e.Outcome, e.Failure, e.Status
+	rec.second = admission.Second{}
+	if r.Second.Differs(d) {
+		rec.second = r.Second
+	}
 	rec.asked, rec.decided, rec.sent, rec.answered, rec.done = e.Asked, e.Decided, e.Sent, e.OriginAnswered, e.Done
 	rec.bytesIn, rec.bytesOut = e.BytesIn, e.BytesOut
 	rec.received, rec.client = r.Received, r.Client
@@ -92,14 +97,16 @@ type Line struct {
 	Reason  string    `json:"reason"`
 	// Mode is "shadow" where a policy in shadow mode would have refused, for
 	// the reason Shadow, what was let pass.
-	Mode       string `json:"mode"`
-	Shadow     string `json:"shadow,omitempty"`
-	Status     int    `json:"status"`                // 0: nothing could be sent
-	RetryAfter int64  `json:"retry_after,omitempty"` // whole seconds, as the client saw it
-	Outcome    string `json:"outcome"`
-	Failure    string `json:"failure,omitempty"`
-	Detail     string `json:"detail,omitempty"`
-	Config     string `json:"config"` // hash of the configuration
+	Mode   string `json:"mode"`
+	Shadow string `json:"shadow,omitempty"`
+	// Candidate is what a candidate policy decided, where it is something else.
+	Candidate  *CandidateLine `json:"candidate,omitempty"`
+	Status     int            `json:"status"`                // 0: nothing could be sent
+	RetryAfter int64          `json:"retry_after,omitempty"` // whole seconds, as the client saw it
+	Outcome    string         `json:"outcome"`
+	Failure    string         `json:"failure,omitempty"`
+	Detail     string         `json:"detail,omitempty"`
+	Config     string         `json:"config"` // hash of the configuration
 	// Stages of the request's life, from its receipt.
 	DecidedUS  int64 `json:"decided_us"`
 	SentUS     int64 `json:"sent_us,omitempty"`
@@ -126,6 +133,9 @@ func (rec *record) line() Line {
 			l.Mode = admission.Shadow.String()
 		}
 	}
+	if rec.second.Asked {
+		l.Candidate = candidateLine(&rec.second)
+	}
 	if rec.failure != admission.None {
 		l.Failure = rec.failure.String()
 	}
@@ -144,12 +154,15 @@ const (
 	kindRefused                             // by reason
 	kindFailed  = kindRefused + reasonCount // by reason
 	kindShadow  = kindFailed + reasonCount  // by reason
-	kinds       = kindShadow + reasonCount
+	kindDiffers = kindShadow + reasonCount  // a candidate decided otherwise, by reason
+	kinds       = kindDiffers + reasonCount
 )
 
 func kindOf(e *admission.Event) int {
 	d := &e.Decision
 	switch {
+	case e.Request.Second.Differs(d):
+		return kindDiffers + int(changeReason(d, &e.Request.Second))
 	case d.Verdict == admission.Refuse:
 		return kindRefused + int(d.Reason)
 	case e.Failure != admission.None:

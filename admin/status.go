@@ -44,6 +44,10 @@ type ReloadReport struct {
 	BucketsRescaled int `json:"buckets_rescaled"`
 	// RestartPending are changed settings that take effect at the next start.
 	RestartPending []string `json:"restart_pending"`
+	// The candidate that is asked now, and what was wrong with the file where it
+	// is the one before; "" without one.
+	CandidateHash  string `json:"candidate_hash,omitempty"`
+	CandidateError string `json:"candidate_error,omitempty"`
 }
 
 // GatewayStatus is what the gateway says of itself.
@@ -55,6 +59,8 @@ type GatewayStatus struct {
 	Config    ConfigStatus `json:"config"`
 	Listeners []Listener   `json:"listeners"`
 	Origin    OriginStatus `json:"origin"`
+	// Candidate is nil where there is none. Its counts are filled in here.
+	Candidate *CandidateStatus `json:"candidate,omitempty"`
 }
 
 // ConfigStatus describes the running configuration.
@@ -208,6 +214,9 @@ func (l *Live) fill(st *Status, now *sampled) {
 		st.DecisionLog = &counts
 	}
 	st.Reloads = l.metrics.Reloads()
+	if st.Candidate != nil {
+		st.Candidate.CandidateCounts = l.metrics.candidateCounts(now.snapshot)
+	}
 }
 
 // take counts what there is now.

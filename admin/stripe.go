@@ -39,7 +39,8 @@ type cell struct {
 	shadow   [reasonCount]uint64
 	failures [reasonCount]uint64
 	duration [verdictCount][outcomeCount]histogram
-	lastHit  int64 // end of the latest request, nanoseconds since 1970
+	seconds  *seconds // of a candidate; nil: none was asked
+	lastHit  int64    // end of the latest request, nanoseconds since 1970
 }
 
 type limitCounts struct{ allowed, refused, shadow uint64 }
@@ -87,6 +88,12 @@ func (c *cell) merge(o *cell) {
 		for o2 := range c.duration[v] {
 			c.duration[v][o2].merge(&o.duration[v][o2])
 		}
+	}
+	if o.seconds != nil {
+		if c.seconds == nil {
+			c.seconds = new(seconds)
+		}
+		c.seconds.merge(o.seconds)
 	}
 	c.lastHit = max(c.lastHit, o.lastHit)
 }

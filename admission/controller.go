@@ -74,11 +74,25 @@ type Controller struct {
 	// RefuseUnmatched refuses requests that no route matches. Otherwise they
 	// pass: no route, no policy.
 	RefuseUnmatched bool
+
+	// Candidate is asked after each decision, and changes none; nil: there is
+	// none.
+	Candidate *Candidate
 }
 
 // Classify finds route, tenant and class, and reads the idempotency key: what
 // has to be known of a request before its body is read. It reserves nothing.
 func (c *Controller) Classify(r *Request) Refusal {
+	f := c.classify(r)
+	if f.Is() && c.Candidate != nil {
+		var d Decision
+		d.Refuse(f)
+		c.Candidate.decide(r.Received, r, &d)
+	}
+	return f
+}
+
+func (c *Controller) classify(r *Request) Refusal {
 	if f := c.Classifier.Route(r); f.Is() {
 		return f
 	}
@@ -111,12 +125,21 @@ func (c *Controller) Classify(r *Request) Refusal {
 // An admitted request must be ended: by End, or by GiveBack. Of a request with
 // a key the body must have been prepared.
 func (c *Controller) Admit(now time.Time, r *Request, d *Decision) {
+	c.decide(now, r, d)
+	if c.Candidate != nil {
+		c.Candidate.decide(now, r, d)
+	}
+}
+
+// decide is Admit without a candidate.
+func (c *Controller) decide(now time.Time, r *Request, d *Decision) {
 	d.Verdict = Admit
 	if r.Route == nil {
 		return
 	}
 	if r.Keyed {
 		if f, ok := c.Keys.Cached(r); ok {
+			r.found = foundInMemory
 			d.find(f)
 			return
 		}
@@ -125,6 +148,7 @@ func (c *Controller) Admit(now time.Time, r *Request, d *Decision) {
 		c.undo(now, r, d)
 		if r.Keyed {
 			if f, ok := c.Keys.Lookup(r); ok {
+				r.found = foundInStore
 				d.find(f)
 				return
 			}
@@ -135,6 +159,7 @@ func (c *Controller) Admit(now time.Time, r *Request, d *Decision) {
 	if r.Keyed {
 		if f := c.Keys.Claim(r); f.Verdict != Admit {
 			c.undo(now, r, d)
+			r.found = foundInStore
 			d.find(f)
 			return
 		}
@@ -173,11 +198,20 @@ func (c *Controller) undo(now time.Time, r *Request, d *Decision) {
 	if r.reserved > 0 && d.Limit.Name != "" {
 		d.Limit.Remaining = min(d.Limit.Quota, d.Limit.Remaining+r.taken)
 	}
-	c.GiveBack(now, r)
+	c.giveBack(now, r)
 }
 
-// GiveBack undoes an admission: the request never reached the origin.
+// GiveBack undoes an admission: the transport refuses the request after all, so
+// that it never reached the origin. What a candidate said no longer counts.
 func (c *Controller) GiveBack(now time.Time, r *Request) {
+	if r.beside != nil {
+		c.Candidate.end(now, r, NotTried)
+	}
+	r.Second = Second{}
+	c.giveBack(now, r)
+}
+
+func (c *Controller) giveBack(now time.Time, r *Request) {
 	for r.reserved > 0 {
 		p := r.takePermit()
 		p.Gate.GiveBack(now, p)
@@ -193,12 +227,17 @@ func (c *Controller) GiveBack(now time.Time, r *Request) {
 // o is Answered. A request of which nothing was sent cost the origin nothing,
 // and so costs its tenant nothing.
 func (c *Controller) End(now time.Time, r *Request, o Outcome, a Answer) (keyStatus string) {
+	if r.beside != nil {
+		// Before the permits in force, so that who waited for one of those finds
+		// the candidate's free as well.
+		c.Candidate.end(now, r, o)
+	}
 	if r.claimed {
 		r.claimed = false
 		keyStatus = c.Keys.Settle(r, o, a)
 	}
 	if o == NotTried || o == NotSent {
-		c.GiveBack(now, r)
+		c.giveBack(now, r)
 		return keyStatus
 	}
 	for r.reserved > 0 {

@@ -46,10 +46,15 @@ type Request struct {
 	Attempt int
 	SendBy  time.Time
 
+	// Second is what a candidate policy decided.
+	Second Second
+
 	permits  [maxPermits]Permit
 	reserved int
 	taken    int64 // from the first gate
 	claimed  bool
+	found    found
+	beside   *companion // what a candidate has reserved; nil: nothing
 }
 
 // Header gives access to a request's header fields.
@@ -98,6 +103,8 @@ type Decision struct {
 	// they are given before the decision, nothing is drawn, so that a decision
 	// can be made again.
 	Lot, Again Lot
+	// Standing is how the request stands to what was promised to it at the queue.
+	Standing Standing
 	// Limit is the state of the tenant's bucket, for the RateLimit fields.
 	Limit Limit
 	// KeyStatus is the Idempotency-Status; "" none.
@@ -126,6 +133,18 @@ type Promise struct {
 
 // Made reports whether anything was promised.
 func (p *Promise) Made() bool { return !p.NotBefore.IsZero() }
+
+// Standing is how a request stands to what it was promised. One that is there
+// before the decision is the one that counts, where a candidate decides.
+type Standing uint8
+
+const (
+	// Unasked is the zero value: no queue has looked.
+	Unasked  Standing = iota
+	Newcomer          // nothing was promised to it, or that was used
+	Early             // it came back before its time
+	Due               // it came back when told
+)
 
 // Signer writes tickets by which a promise is known again.
 type Signer interface {
@@ -162,7 +181,7 @@ type Event struct {
 	// where the stage was not reached. Asked is the time by which the gates
 	// decided, Decided when they had: in between, requests wait for places.
 	Asked, Decided, Sent, OriginAnswered, Done time.Duration
-	BytesIn, BytesOut                          int64
+	BytesIn, BytesOut                   int64
 }
 
 // Observer is told of every request once, at its end. Implementations must be

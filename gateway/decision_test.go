@@ -53,6 +53,7 @@ routes:
 // decider makes decisions under a whole policy, for one of many tenants after
 // the other.
 type decider struct {
+	gateway    *Gateway
 	controller *admission.Controller
 	request    admission.Request
 	decision   admission.Decision
@@ -78,6 +79,7 @@ func newDecider(tb testing.TB, tenants int) *decider {
 		g.current.Load().queues.close()
 	})
 	d := &decider{
+		gateway:    g,
 		controller: g.current.Load().policy.Controller,
 		header:     fields{{Name: "User-Agent", Value: "test"}, {Name: "Accept", Value: "*/*"}, {Name: "X-Tenant-Id"}},
 		tenants:    make([]string, tenants),

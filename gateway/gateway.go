@@ -33,6 +33,12 @@ type Options struct {
 	// Path is the configuration file, watched for changes; "" for the embedded
 	// defaults.
 	Path string
+	// Candidate returns the configuration of a policy that decides beside the one
+	// in force and is not obeyed, at the start and again at each reload; nil:
+	// there is none. Its error says all that is wrong. CandidatePath is its file,
+	// watched like Path.
+	Candidate     func() (*config.Config, error)
+	CandidatePath string
 	// Explain tells a decision that is remembered step by step, under the
 	// configuration that made it; nil: [Gateway.Explain] cannot.
 	Explain func(cfg *config.Config, m admin.Remembered) (any, error)
@@ -67,6 +73,8 @@ type Gateway struct {
 	draining atomic.Bool
 	drained  drain
 
+	candidatePanics atomic.Uint64
+
 	mu      sync.Mutex // held by reload
 	reading bool       // the signals of the current queues are being read; by mu
 	current atomic.Pointer[running]
@@ -75,6 +83,8 @@ type Gateway struct {
 // running is the configuration in force.
 type running struct {
 	*prepared
+	candidate *candidate // nil: none
+
 	loaded  time.Time
 	failure string   // of the latest reload; "" where it succeeded
 	pending []string // changed settings that take effect at the next start
@@ -111,11 +121,25 @@ func New(opts Options) (*Gateway, error) {
 		return nil, err
 	}
 	p.attach(g)
+	now := &running{prepared: p, loaded: time.Now()}
+	if opts.Candidate != nil {
+		beside, err := opts.Candidate()
+		if err != nil {
+			return nil, err
+		}
+		if now.candidate, err = g.newCandidate(beside, p, nil, now.loaded); err != nil {
+			return nil, fmt.Errorf("candidate %s: %w", beside.Source.File, err)
+		}
+		now.candidate.beside(p, g)
+	}
 	if err := g.observe(cfg); err != nil {
 		return nil, err
 	}
 	g.observer.SetPolicy(p.names)
 	p.queues.keepers = g.keepers()
+	if now.candidate != nil {
+		g.metrics.CandidateLoaded(now.candidate.cfg.Source.Hash)
+	}
 
 	options := proxy.Options{Limits: p.limits, Via: string(cfg.Forwarding.Via), Observer: g.observer, Log: g.log}
 	if cfg.TLS != nil {
@@ -125,7 +149,7 @@ func New(opts Options) (*Gateway, error) {
 		options.CertName = g.certName
 	}
 	g.server = proxy.NewServer(options, p.policy)
-	g.current.Store(&running{prepared: p, loaded: time.Now()})
+	g.current.Store(now)
 	if g.listener, err = net.Listen("tcp", string(cfg.Listen)); err != nil {
 		return nil, listenError("listen", string(cfg.Listen), err)
 	}
@@ -253,9 +277,31 @@ func (g *Gateway) read(on bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.reading = on; on {
-		g.current.Load().queues.start()
+		g.current.Load().read()
 	} else {
-		g.current.Load().queues.stop()
+		g.current.Load().stopReading()
+	}
+}
+
+func (r *running) read() {
+	r.queues.start()
+	if r.candidate != nil {
+		r.candidate.queues.start()
+	}
+}
+
+// closeReaders lets go of readers that were never started.
+func (r *running) closeReaders() {
+	r.queues.close()
+	if r.candidate != nil {
+		r.candidate.queues.close()
+	}
+}
+
+func (r *running) stopReading() {
+	r.queues.stop()
+	if r.candidate != nil {
+		r.candidate.queues.stop()
 	}
 }
 

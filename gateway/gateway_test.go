@@ -23,7 +23,8 @@ func load(t *testing.T, text string) *config.Config {
 
 func newGateway(t *testing.T, cfg *config.Config) *Gateway {
 	t.Helper()
-	g, err := New(Options{Load: func() (*config.Config, error) { return cfg, nil }})
+	load := func() (*config.Config, error) { return cfg, nil }
+	g, err := New(Options{Load: load, Candidate: load})
 	if err != nil {
 		t.Fatal(err)
 	}

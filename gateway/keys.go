@@ -202,27 +202,35 @@ func keyRouteOf(cfg *config.Config, r *config.Route) (*keyRoute, error) {
 
 // Check implements admission.Keys.
 func (k *keys) Check(r *admission.Request) admission.Refusal {
+	key, refusal := k.read(r)
+	if key != nil {
+		x := keyedPool.Get().(*keyed)
+		x.key = key
+		r.Keyed, r.Key = true, x
+	}
+	return refusal
+}
+
+// read returns the key of a request; nil where it has none that counts.
+func (k *keys) read(r *admission.Request) ([]byte, admission.Refusal) {
 	route := k.routes[r.Route.Index]
 	if route == nil || !slices.Contains(route.methods, r.Method) {
-		return admission.Refusal{}
+		return nil, admission.Refusal{}
 	}
 	value, count := r.Header.Get("Idempotency-Key")
 	if count == 0 && !route.required {
-		return admission.Refusal{}
+		return nil, admission.Refusal{}
 	}
 	line := unsafe.Slice(unsafe.StringData(value), len(value)) // ParseKey only reads
 	key, err := idempotency.ParseKey([][]byte{line, line}[:min(count, 2)], route.quoted)
 	var wrong *idempotency.KeyError
 	switch {
 	case errors.As(err, &wrong) && wrong.Reason == admission.KeyMissing:
-		return admission.Refusal{Reason: wrong.Reason}
+		return nil, admission.Refusal{Reason: wrong.Reason}
 	case wrong != nil:
-		return admission.Refusal{Reason: wrong.Reason, Detail: wrong.Error() + "."}
+		return nil, admission.Refusal{Reason: wrong.Reason, Detail: wrong.Error() + "."}
 	}
-	x := keyedPool.Get().(*keyed)
-	x.key = key
-	r.Keyed, r.Key = true, x
-	return admission.Refusal{}
+	return key, admission.Refusal{}
 }
 
 // Prepare implements admission.Keys.

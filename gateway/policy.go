@@ -40,6 +40,11 @@ type prepared struct {
 // prepare makes cfg ready. was is what is in force, nil at the start; its
 // origin is kept where nothing about it changes, and with it the connections.
 func prepare(cfg *config.Config, was *prepared) (*prepared, error) {
+	return prepareAt(cfg, was, time.Now())
+}
+
+// prepareAt is prepare with the time at which queues begin to be known.
+func prepareAt(cfg *config.Config, was *prepared, now time.Time) (*prepared, error) {
 	p := &prepared{cfg: cfg, limits: connectionLimits(cfg)}
 	classes := classNames(cfg)
 	routes, patterns := routesOf(cfg, classes)
@@ -91,7 +96,7 @@ func prepare(cfg *config.Config, was *prepared) (*prepared, error) {
 	if was != nil {
 		learned = was.queues
 	}
-	if p.queues, err = queuesOf(cfg, learned, classes, time.Now()); err != nil {
+	if p.queues, err = queuesOf(cfg, learned, classes, now); err != nil {
 		return nil, err
 	}
 
@@ -122,19 +127,25 @@ func prepare(cfg *config.Config, was *prepared) (*prepared, error) {
 // attach puts the gates in place, in the order in which requests meet them:
 // those that outlive policies, and so are not made with one.
 func (p *prepared) attach(g *Gateway) {
-	gates := []admission.Gate{g.buckets}
-	if len(p.cfg.Queues) > 0 {
-		gates = append(gates, p.queues.gate)
-	}
-	if places := g.places.gate(p.places, p.names.Routes); places != nil {
-		gates = append(gates, places)
-	}
-	p.policy.Controller.Gates = gates
+	p.policy.Controller.Gates = p.gates(g.buckets, g.places.gate(p.places, p.names.Routes))
 	p.policy.Signals = p.queues.listeners(g.log)
 	if p.keys != nil {
 		p.keys.gate = g.store.gate
 		p.policy.Controller.Keys = p.keys
 	}
+}
+
+// gates are those of a policy, in order; places are nil where nothing bounds
+// them.
+func (p *prepared) gates(buckets *ratelimit.Gate, places admission.Gate) []admission.Gate {
+	gates := []admission.Gate{buckets}
+	if len(p.cfg.Queues) > 0 {
+		gates = append(gates, p.queues.gate)
+	}
+	if places != nil {
+		gates = append(gates, places)
+	}
+	return gates
 }
 
 func classNames(cfg *config.Config) []string {

@@ -25,6 +25,7 @@ type queues struct {
 	gate    *shedding.Gate
 	sources []signals.Source
 	pushed  []pushed
+	sink    signals.Sink // what takes the readings; nil: the gate
 	poller  *signals.Poller
 	classes []string // as keepers are told of them
 	keepers []keeper // of what is read
@@ -147,7 +148,13 @@ func bearer(token value.Secret) map[string]string {
 }
 
 // start begins to read.
-func (q *queues) start() { q.poller = signals.Start(q.noting(q.gate), q.sources...) }
+func (q *queues) start() {
+	sink := q.sink
+	if sink == nil {
+		sink = q.gate
+	}
+	q.poller = signals.Start(q.noting(sink), q.sources...)
+}
 
 // stop ends reading, and lets go of what the readers hold.
 func (q *queues) stop() {
@@ -189,16 +196,33 @@ type signalDesk struct{ g *Gateway }
 
 // Offer implements admin.Signals.
 func (d signalDesk) Offer(name string, body []byte) error {
-	for _, p := range d.g.current.Load().queues.pushed {
+	now := d.g.current.Load()
+	listening := now.queues.listening(name)
+	if now.candidate != nil {
+		listening = append(listening, now.candidate.queues.listening(name)...)
+	}
+	if len(listening) == 0 {
+		return admin.ErrNoSignal
+	}
+	sample, err := signals.ParseBody(body)
+	if err != nil {
+		return err
+	}
+	for _, push := range listening {
+		push.Offer(sample)
+	}
+	return nil
+}
+
+// listening is the signal that readings posted under a name are for: that of a
+// queue, or one of several as queue/signal. None where there is none.
+func (q *queues) listening(name string) []*signals.Push {
+	for _, p := range q.pushed {
 		if name == p.queue || name == p.queue+"/"+p.signal {
-			sample, err := signals.ParseBody(body)
-			if err == nil {
-				p.push.Offer(sample)
-			}
-			return err
+			return []*signals.Push{p.push}
 		}
 	}
-	return admin.ErrNoSignal
+	return nil
 }
 
 // complaint lets something be complained of once a minute.

@@ -79,6 +79,13 @@ func (g *Gateway) Reload(_ context.Context, trigger string) (admin.ReloadReport,
 	}
 	report.BucketsKept, report.BucketsRescaled = buckets.Kept, buckets.Rescaled
 	p.attach(g)
+	next := &running{prepared: p, loaded: now, pending: report.RestartPending}
+	if was.candidate != nil {
+		next.candidate = g.nextCandidate(p, was.candidate, now)
+		next.candidate.beside(p, g)
+		report.CandidateHash, report.CandidateError = next.candidate.cfg.Source.Hash, next.candidate.failure
+		g.metrics.CandidateLoaded(report.CandidateHash)
+	}
 	if g.certs != nil && p.tls != nil {
 		g.certs.store(p.tls)
 	}
@@ -88,13 +95,13 @@ func (g *Gateway) Reload(_ context.Context, trigger string) (admin.ReloadReport,
 	g.server.SetLimits(p.limits)
 	g.observer.SetPolicy(p.names)
 	p.queues.keepers = g.keepers()
-	g.current.Store(&running{prepared: p, loaded: now, pending: report.RestartPending})
+	g.current.Store(next)
 	g.server.SetPolicy(p.policy)
 	if g.reading {
-		was.queues.stop()
-		p.queues.start()
+		was.stopReading()
+		next.read()
 	} else {
-		was.queues.close()
+		was.closeReaders()
 	}
 	if p.policy.Origin != was.policy.Origin {
 		was.policy.Origin.Close()
@@ -115,7 +122,7 @@ func (g *Gateway) Reload(_ context.Context, trigger string) (admin.ReloadReport,
 // has changed. It compares content, not times or inodes: a mounted ConfigMap
 // changes by a swapped symlink.
 func (g *Gateway) watch(ctx context.Context) {
-	if g.opts.Path == "" {
+	if g.opts.Path == "" && g.opts.CandidatePath == "" {
 		return
 	}
 	seen := fingerprint(g.files())
@@ -152,8 +159,12 @@ func (g *Gateway) settled(ctx context.Context, now [sha256.Size]byte) bool {
 
 // files are those that the running configuration consists of.
 func (g *Gateway) files() []string {
-	cfg := g.current.Load().cfg
-	files := append([]string{g.opts.Path}, cfg.Source.Files...)
+	now := g.current.Load()
+	cfg := now.cfg
+	files := append([]string{g.opts.Path, g.opts.CandidatePath}, cfg.Source.Files...)
+	if now.candidate != nil {
+		files = append(files, now.candidate.cfg.Source.Files...)
+	}
 	if t := cfg.TLS; t != nil {
 		files = append(files, string(t.Cert), string(t.Key), string(t.ClientCA))
 	}

@@ -147,6 +147,7 @@ func (g *Gateway) measure(emit func(name string, value float64, labels ...string
 	emit("sluice_connections_refused_total", float64(g.server.TurnedAway()))
 	now := g.current.Load()
 	g.measureQueues(now, emit)
+	g.measureCandidate(now, emit)
 	for _, c := range now.certificates {
 		emit("sluice_certificate_expiry_timestamp_seconds", float64(c.expires.Unix()), c.path)
 	}

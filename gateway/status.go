@@ -32,6 +32,7 @@ func (g *Gateway) Status() admin.GatewayStatus {
 		},
 		Listeners: []admin.Listener{{Name: "clients", Address: g.Addr()}, {Name: "admin", Address: g.AdminAddr()}},
 		Origin:    admin.OriginStatus{URL: strings.Join(originURLs(now.cfg), ", ")},
+		Candidate: candidateStatus(now),
 	}
 	for _, a := range now.policy.Origin.Status() {
 		s.Origin.Addresses = append(s.Origin.Addresses, admin.OriginAddress{

@@ -11,16 +11,12 @@ import (
 // waits for a slot, see [Slots.Wait]. A route in shadow mode does not wait; it
 // takes a slot whether there is one or not, and is told that there was none.
 func (s *Slots) Reserve(now time.Time, r *admission.Request, _ *admission.Decision) (admission.Permit, admission.Refusal) {
+	if r.Route != nil && r.Route.Mode == admission.Shadow {
+		return s.ReserveNow(now, r)
+	}
 	slot, ok := s.TryAcquire(now, r.Class)
 	if ok {
 		return s.permit(slot), admission.Refusal{}
-	}
-	if r.Route != nil && r.Route.Mode == admission.Shadow {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		c := s.classOf(r.Class)
-		s.classes[c].refused++
-		return s.permit(s.takeLocked(now, c)), full(s.expectedLocked(c, r.Tenant))
 	}
 	ctx := context.Background()
 	if !r.Deadline.IsZero() {
@@ -33,6 +29,23 @@ func (s *Slots) Reserve(now time.Time, r *admission.Request, _ *admission.Decisi
 		return admission.Permit{}, refusal
 	}
 	return s.permit(slot), admission.Refusal{}
+}
+
+// ReserveNow is Reserve for requests that cannot wait: it takes no time and does
+// not allocate.
+func (s *Slots) ReserveNow(now time.Time, r *admission.Request) (admission.Permit, admission.Refusal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.classOf(r.Class)
+	if s.used < s.limit {
+		return s.permit(s.takeLocked(now, c)), admission.Refusal{}
+	}
+	s.classes[c].refused++
+	refusal := full(s.expectedLocked(c, r.Tenant))
+	if r.Route != nil && r.Route.Mode == admission.Shadow {
+		return s.permit(s.takeLocked(now, c)), refusal
+	}
+	return admission.Permit{}, refusal
 }
 
 func (s *Slots) permit(slot Slot) admission.Permit {

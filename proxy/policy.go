@@ -26,11 +26,13 @@ type Policy struct {
 }
 
 // SignalField is a field of the origin's answers that tells of a queue. It is
-// handed over, and does not reach clients. Offer must be quick, and safe for
-// concurrent use; the value is only valid during the call.
+// handed over, and does not reach clients unless Pass is set. Offer must be quick,
+// and safe for concurrent use; the value is only valid during the call.
 type SignalField struct {
 	Name  string
 	Offer func(value string)
+	// Pass leaves the field in the answer: only a candidate policy listens to it.
+	Pass bool
 }
 
 // RoutePolicy is what the proxy does with the requests of one route.

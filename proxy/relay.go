@@ -40,13 +40,16 @@ const (
 	framedByLength                // by the length of what was buffered
 )
 
-// takeSignals hands over the fields that tell of queues. They end here.
+// takeSignals hands over the fields that tell of queues. They end here, unless
+// nothing in force listens to them.
 func (x *exchange) takeSignals() {
 	for i := range x.policy.Signals {
 		s, a := &x.policy.Signals[i], &x.answer
 		for j := range a.fields {
 			if f := &a.fields[j]; equalFold(a.in[f.line:f.nameEnd], s.Name) {
-				f.kind = kindHop
+				if !s.Pass {
+					f.kind = kindHop
+				}
 				s.Offer(str(a.in[f.value:f.valueEnd]))
 			}
 		}

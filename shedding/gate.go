@@ -21,6 +21,7 @@ type Gate struct {
 	seed    uint64
 	mixed   uint64 // the seed, mixed: where sequences begin
 	ids     *atomic.Uint64
+	beside  bool // decides beside another gate; see Beside
 
 	promises *memory // by tenant and idempotency key
 	uses     *memory // ids of promises that were made use of
@@ -49,7 +50,7 @@ func New(o Options, now time.Time, previous *Gate) (*Gate, error) {
 	}
 	if previous != nil {
 		g.line, g.seed, g.ids = previous.line, previous.seed, previous.ids
-		g.promises, g.uses = previous.promises, previous.uses
+		g.promises, g.uses, g.beside = previous.promises, previous.uses, previous.beside
 		if g.tickets != nil && g.tickets.madeUp && previous.tickets != nil && previous.tickets.madeUp {
 			g.tickets = previous.tickets
 		}

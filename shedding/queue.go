@@ -133,10 +133,16 @@ func demandMemory(limit float64) float64 { return min(max(limit/4, 10), 900) }
 func (q *queue) tick(now time.Time) float64 {
 	t := q.gate.line.at(now)
 	if t >= q.due.Load() && q.mu.TryLock() {
-		q.run(t)
-		q.mu.Unlock()
+		q.runLocked(t)
 	}
 	return t
+}
+
+// runLocked runs the law with q.mu held, and lets go of it, also where the law
+// panics: a request must not take the queue with it.
+func (q *queue) runLocked(t float64) {
+	defer q.mu.Unlock()
+	q.run(t)
 }
 
 // run is the law: from the signals and the log to what each class gets. It is

@@ -32,13 +32,13 @@ func (q *queue) reserve(now time.Time, r *admission.Request, d *admission.Decisi
 	demand := q.demand.add(tenant, t)
 	open := c.share.Load() >= 1
 
-	promise, standing := g.recall(now, r, tenant)
+	promise, standing := g.stand(now, r, d, tenant)
 	if standing == early && !open {
 		// Neither better nor worse off than by waiting.
 		c.count.early.Add(1)
 		return q.refuse(now, r, d, admission.Permit{Amount: int64(r.Class), Key: tenant}, promise)
 	}
-	if standing != stranger && g.use(now, promise) {
+	if standing != stranger && g.redeem(now, promise, d) {
 		permit := admission.Permit{Gate: g, Ref: q, Amount: int64(r.Class) | permitBack, Key: promise.ID}
 		c.count.back.Add(1)
 		if open || float64(q.draw(&d.Lot)) < c.back.Load() {
@@ -102,6 +102,10 @@ func (q *queue) pledge(now time.Time, r *admission.Request, d *admission.Decisio
 	if q.shadow(r) {
 		return admission.Promise{NotBefore: notBefore}
 	}
+	if q.gate.beside {
+		c.count.promised.Add(1)
+		return admission.Promise{NotBefore: notBefore}
+	}
 	p := admission.Promise{
 		NotBefore: notBefore,
 		Lapse:     notBefore.Add(max(wait, minGrace*time.Second)),
@@ -129,10 +133,11 @@ func (q *queue) giveBack(now time.Time, p admission.Permit) {
 	c := &q.classes[p.Amount&permitClass]
 	q.log.add(-1)
 	c.count.returned.Add(1)
-	if p.Amount&permitBack != 0 {
-		q.gate.uses.remove(p.Key)
-	} else {
+	switch {
+	case p.Amount&permitBack == 0:
 		q.demand.take(p.Key, q.gate.line.at(now))
+	case !q.gate.beside:
+		q.gate.uses.remove(p.Key)
 	}
 }
 
