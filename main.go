@@ -123,7 +123,7 @@ Put it in front of your own API:
 		SuggestionsMinimumDistance: 2,
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return explainFlag(c, err) })
-	root.AddCommand(runCommand(), demoCommand(), validateCommand(), versionCommand(), healthcheckCommand())
+	root.AddCommand(runCommand(), demoCommand(), validateCommand(), versionCommand(), healthcheckCommand(), exportCommand())
 	root.AddCommand(command.All(builtIn)...)
 	root.InitDefaultCompletionCmd()
 	return root

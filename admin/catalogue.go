@@ -111,7 +111,7 @@ var catalogue = [metricCount]MetricInfo{
 	mRequestsReceived: {"sluice_requests_received_total", Counter, "", nil, RowOverview,
 		"Requests received. Equals the sum of sluice_decisions_total{mode=\"enforce\"} plus sluice_requests_in_flight.",
 		"the load: what clients ask for"},
-	mRequestsInFlight: {"sluice_requests_in_flight", Gauge, "", nil, RowOverview,
+	mRequestsInFlight: {"sluice_requests_in_flight", Gauge, "", nil, RowGateway,
 		"Requests received and not yet ended.",
 		"requests that pile up: growing without end, the origin is slow"},
 	mDecisions: {"sluice_decisions_total", Counter, "", []string{"route", "class", "verdict", "reason", "mode"}, RowOverview,

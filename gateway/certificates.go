@@ -32,6 +32,9 @@ func certificatesOf(cfg *config.Config) (all []certificate) {
 	if cfg.Origin.TLS != nil {
 		add("origin.tls.cert", cfg.Origin.TLS.Cert)
 	}
+	if cfg.Admin.TLS != nil {
+		add("admin.tls.cert", cfg.Admin.TLS.Cert)
+	}
 	return all
 }
 
