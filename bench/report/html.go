@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,6 +46,7 @@ type view struct {
 	When                string
 	Tenants             []result.Tenant
 	FlowText, AgeText   string
+	Watched             bool // what the gateway holds is known
 }
 
 var funcs = template.FuncMap{
@@ -102,6 +104,7 @@ func HTML(r *result.Result) ([]byte, error) {
 	if peak.QueueAgeMax == 0 {
 		v.AgeText = "No work ever waited."
 	}
+	v.Watched = slices.ContainsFunc(r.Intervals, func(s result.Second) bool { return s.Held != nil })
 	var b bytes.Buffer
 	if err := pageTemplate.Execute(&b, v); err != nil {
 		return nil, fmt.Errorf("report: %w", err)

@@ -7,6 +7,7 @@ import (
 	"sluice/bench/load"
 	"sluice/bench/origin"
 	"sluice/bench/scenario"
+	"sluice/bench/target"
 )
 
 // Collector takes in what a run sees, while it runs, in memory that grows with
@@ -22,6 +23,7 @@ type Collector struct {
 	lag      *load.Histogram        // of all but warm-up
 	seconds  []Second
 	queue    []queueSecond
+	held     map[int]*target.Held // by second
 	inverted []Inversion
 }
 
@@ -50,7 +52,7 @@ const tenantsMax = 10_000
 
 // NewCollector for a run of s.
 func NewCollector(s *scenario.Scenario) *Collector {
-	c := &Collector{s: s, tenants: map[tenantKey]*Tenant{}, stages: make([][]load.ClassInterval, len(s.Stages))}
+	c := &Collector{s: s, tenants: map[tenantKey]*Tenant{}, held: map[int]*target.Held{}, stages: make([][]load.ClassInterval, len(s.Stages))}
 	for i := range c.stages {
 		c.stages[i] = make([]load.ClassInterval, len(s.Classes))
 	}
@@ -159,6 +161,13 @@ func (c *Collector) Queue(t time.Duration, s origin.Signal) {
 	}
 	q := &c.queue[n]
 	q.age, q.depth = max(q.age, s.OldestAge), max(q.depth, s.Depth)
+}
+
+// Held takes in what the gateway holds at t since the load began.
+func (c *Collector) Held(t time.Duration, h *target.Held) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held[int(t/time.Second)] = h
 }
 
 // stageAt is the stage that t falls into; the last one for what comes later.

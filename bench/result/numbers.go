@@ -221,6 +221,7 @@ func (c *Collector) fill(r *Result, t *tally) {
 		if s < len(c.queue) {
 			c.seconds[s].QueueAge, c.seconds[s].Depth = c.queue[s].age.Seconds(), c.queue[s].depth
 		}
+		c.seconds[s].Held = c.held[c.seconds[s].T]
 	}
 	r.Intervals = c.seconds
 	for _, t := range c.tenants {

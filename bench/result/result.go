@@ -8,7 +8,11 @@
 // of percentiles, and only where at least ten samples lie beyond them.
 package result
 
-import "time"
+import (
+	"time"
+
+	"sluice/bench/target"
+)
 
 // Format of result.json. It changes when a reader of the old one would be
 // misled.
@@ -217,6 +221,7 @@ type Second struct {
 	QueueAge  float64          `json:"queue_age"`
 	Depth     int              `json:"depth"`
 	LagP99    float64          `json:"lag_p99"`
+	Held      *target.Held     `json:"held,omitempty"` // by the gateway, where a threshold is about it
 	Classes   []ClassSecond    `json:"classes"`
 	Heat      []int64          `json:"heat"` // response times by HeatBounds
 	StageKind string           `json:"stage_kind"`

@@ -29,7 +29,7 @@ func (r *Result) judge(s *scenario.Scenario, t scenario.Threshold) Threshold {
 		out.Result, out.Why, out.Value = "not_judged", "the run was interrupted", "–"
 		return out
 	}
-	if !r.Generator.Timed && slices.Contains([]scenario.Metric{"response_p50", "response_p99", "refusal_p99"}, t.Metric) {
+	if !r.Generator.Timed && slices.Contains([]scenario.Metric{"response_p50", "response_p99", "refusal_p99", "response_p50_growth"}, t.Metric) {
 		out.Result, out.Why, out.Value = "not_judged", "times are not judged in this run", "–"
 		if v != nil {
 			out.Value = unit.Format(*v)
@@ -61,6 +61,9 @@ func describeThreshold(t scenario.Threshold) string {
 	}
 	if t.Stage != "" {
 		w += ", stage " + string(t.Stage)
+	}
+	if t.Since != "" {
+		w += " since " + string(t.Since)
 	}
 	return w
 }
@@ -122,6 +125,17 @@ func (r *Result) measure(s *scenario.Scenario, t scenario.Threshold) (*float64, 
 			age = max(age, st.QueueAgeMax)
 		}
 		return val(age)
+	case "memory_growth", "heap_growth", "goroutines_growth", "descriptors_growth":
+		return r.growth(t.Metric, &r.Stages[s.StageIndex(t.Since)], stage)
+	case "response_p50_growth":
+		before := &r.Stages[s.StageIndex(t.Since)].Numbers
+		if t.Class != "" {
+			before = &r.Stages[s.StageIndex(t.Since)].Classes[s.ClassIndex(t.Class)]
+		}
+		if before.Response.P50 == nil || n.Response.P50 == nil {
+			return nil, few
+		}
+		return val(*n.Response.P50 / *before.Response.P50 - 1)
 	case "inversions":
 		seconds := map[int]bool{}
 		for _, i := range r.Inversions {

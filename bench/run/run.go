@@ -263,6 +263,9 @@ func (r *runner) load(ctx context.Context) (err error) {
 	var sides sync.WaitGroup
 	sides.Go(func() { r.watch(side) })
 	sides.Go(func() { r.events(side) })
+	if r.s.Watches() && r.admin != "" {
+		sides.Go(func() { r.weigh(side) })
+	}
 	sides.Go(func() {
 		<-side.Done()
 		if ctx.Err() != nil {
@@ -296,6 +299,26 @@ func (r *runner) watch(ctx context.Context) {
 				next += time.Second
 				l := r.generator.Live()
 				r.Progress(&Progress{Stage: &r.s.Stages[l.Stage], Total: r.s.Length(), Live: l, Signal: s, Done: s.Completed})
+			}
+		}
+	}
+}
+
+// weigh reads once a second what the gateway holds. Where it does not answer,
+// such as during a restart, there is no reading.
+func (r *runner) weigh(ctx context.Context) {
+	t := time.NewTicker(time.Second)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-t.C:
+			at, cancel := context.WithTimeout(ctx, time.Second)
+			h, err := target.ReadHeld(at, r.admin)
+			cancel()
+			if start := r.generator.Start(); err == nil && !start.IsZero() {
+				r.collector.Held(now.Sub(start), h)
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -136,9 +137,27 @@ func (s *Scenario) checkThreshold(d *strict.Document, at string, t Threshold) {
 	switch {
 	case t.Stage != "" && i < 0 && !d.FailedWithin("stages"):
 		d.Problem(strict.Key(at, "stage"), "there is no stage %s; the stages are %s", t.Stage, names(s.Stages, func(s Stage) Name { return s.Name }))
+	case t.Metric.Growth():
+		j := s.StageIndex(t.Since)
+		switch {
+		case d.FailedWithin("stages"):
+		case t.Stage == "" || t.Since == "":
+			d.Problem(at, "%s holds one stage against an earlier one; name them with stage and since", t.Metric)
+		case j < 0:
+			d.Problem(strict.Key(at, "since"), "there is no stage %s; the stages are %s", t.Since, names(s.Stages, func(s Stage) Name { return s.Name }))
+		case j >= i:
+			d.Problem(strict.Key(at, "since"), "the stage %s is not before %s", t.Since, t.Stage)
+		}
+	case t.Since != "":
+		d.Problem(strict.Key(at, "since"), "%s is no growth; leave since out", t.Metric)
 	case t.Metric == "recovery" && (i < 0 || s.Stages[i].Kind != Recover):
 		d.Problem(at, "recovery is a figure of a stage of kind recover; name one with stage")
 	}
+}
+
+// Watches reports whether a threshold is about what the gateway holds.
+func (s *Scenario) Watches() bool {
+	return slices.ContainsFunc(s.Thresholds, func(t Threshold) bool { return t.Metric.Held() })
 }
 
 func names[T any](all []T, name func(T) Name) string {

@@ -250,6 +250,8 @@ type Threshold struct {
 	Class Name `yaml:"class"`
 	// Only this stage. Absent: all but warm-up.
 	Stage Name `yaml:"stage"`
+	// Of a growth: the earlier stage that it counts from.
+	Since Name `yaml:"since"`
 	// Bounds, in the metric's unit; a count is a number in quotes, or none.
 	AtLeast string `yaml:"at_least" aka:"min"`
 	AtMost  string `yaml:"at_most" aka:"max"`

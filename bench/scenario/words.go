@@ -117,6 +117,11 @@ var metrics = []struct {
 	{"inversions", UnitCount, false, true, "seconds in which a class was refused more often than a less important one"},
 	{"promises_kept_share", UnitShare, true, false, "clients let in when they came back as told by Retry-After"},
 	{"light_admitted_share", UnitShare, true, false, "requests admitted or replayed, of those of all tenants but the heaviest"},
+	{"memory_growth", UnitShare, false, true, "memory resident at the gateway, against the stage since (medians of their last thirds)"},
+	{"heap_growth", UnitShare, false, true, "the gateway's live heap, against the stage since (least of their last thirds)"},
+	{"goroutines_growth", UnitShare, false, true, "the gateway's goroutines, against the stage since (medians of their last thirds)"},
+	{"descriptors_growth", UnitShare, false, true, "files and connections that the gateway holds open, against the stage since (medians of their last thirds)"},
+	{"response_p50_growth", UnitShare, true, true, "median response time, against the stage since"},
 	{"recovery", UnitDuration, false, true, "from the start of a recover stage until everything offered is admitted again"},
 }
 
@@ -128,6 +133,13 @@ func (Metric) Values() []string {
 	}
 	return all
 }
+
+// Growth reports whether the metric holds a stage against an earlier one.
+func (m Metric) Growth() bool { return strings.HasSuffix(string(m), "_growth") }
+
+// Held reports whether the metric is about what the gateway holds, which has to
+// be watched during the run.
+func (m Metric) Held() bool { return m.Growth() && m != "response_p50_growth" }
 
 // Unit in which the metric is bounded.
 func (m Metric) Unit() Unit {

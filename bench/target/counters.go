@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"strconv"
 	"strings"
 )
@@ -43,19 +42,12 @@ func (c *Counters) Minus(o *Counters) *Counters {
 
 // ReadCounters asks an admin listener for the gateway's counters.
 func ReadCounters(ctx context.Context, admin string) (*Counters, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, admin+"/metrics", nil)
-	if err != nil {
-		return nil, fmt.Errorf("target: %w", err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("target: %w", err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("target: %s/metrics answers %s", admin, resp.Status)
-	}
-	return parseCounters(resp.Body)
+	var c *Counters
+	err := scrape(ctx, admin, func(r io.Reader) (err error) {
+		c, err = parseCounters(r)
+		return err
+	})
+	return c, err
 }
 
 func parseCounters(r io.Reader) (*Counters, error) {
