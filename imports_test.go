@@ -37,7 +37,7 @@ var ours = []struct {
 	{"idempotency", "parts do not know each other", []string{"admission", "internal/nowait"}},
 	{"shedding", "parts do not know each other", []string{"admission"}},
 	{"admin", "operators' view knows the words only", []string{"admission"}},
-	{"rehearse", "a rehearsal is a gateway's own wiring, and looks into its gates to tell why", []string{"gateway", "config", "config/", "admission", "admission/", "priority", "shedding", "idempotency"}},
+	{"rehearse", "a rehearsal is a gateway's own wiring, and looks into its gates to tell why", []string{"gateway", "admin", "config", "config/", "admission", "admission/", "priority", "shedding", "idempotency"}},
 	{"bench", "the harness drives the real program from outside", []string{"config/strict", "config/value", "internal/"}},
 }
 

@@ -261,6 +261,7 @@ Everything stays on the loopback interface. It ends with Ctrl-C, or after --for.
 	c.Flags().StringVarP(&opts.Path, "config", "c", "", "a configuration `file` to show instead of the built-in one")
 	c.Flags().BoolVar(&printConfig, "print-config", false, "print the built-in configuration, and do nothing else")
 	c.Flags().StringVar(&outage, "outage", "", "when the workers stop and for how long, such as `10s+15s`")
+	c.Flags().StringVar(&opts.Record, "record", "", "the `file` that all decisions are recorded in, for \"sluice replay\" (default: one in the folder for temporary files)")
 	c.Flags().Uint64Var(&opts.Seed, "seed", 1, "seed of the load")
 	_ = c.MarkFlagFilename("config", "yaml", "yml")
 	return c

@@ -39,6 +39,9 @@ type Options struct {
 	// Toggle stops the workers, or lets them go on, each time it gives
 	// something. Nil never does.
 	Toggle <-chan struct{}
+	// Record is the file that all decisions are recorded in, if the configuration
+	// names none; "": one of a name of its own.
+	Record string
 	// Seed of the load and the simulator.
 	Seed    uint64
 	Version string
@@ -80,6 +83,12 @@ func Run(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
+	recording, isFile := first.DecisionLog.Output.File()
+	if !isFile {
+		if recording, err = recordingFile(opts.Record); err != nil {
+			return err
+		}
+	}
 	listen, admin := freeAddress(first.Listen), freeAddress(first.Admin.Listen)
 	g, err := gateway.New(gateway.Options{
 		Load: func() (*config.Config, error) {
@@ -87,7 +96,10 @@ func Run(ctx context.Context, opts Options) error {
 			if err != nil {
 				return nil, err
 			}
-			return cfg.WithListen(listen, admin)
+			if cfg, err = cfg.WithListen(listen, admin); err != nil {
+				return nil, err
+			}
+			return recorded(cfg, recording), nil
 		},
 		Path: opts.Path, Version: opts.Version, Log: opts.Log,
 	})
@@ -101,6 +113,7 @@ func Run(ctx context.Context, opts Options) error {
 	fmt.Fprintf(opts.Out, "origin     %s  (simulated: %d workers do %d a second)\n", o.URL(), workers, workRate)
 	fmt.Fprintf(opts.Out, "gateway    http://%s\n", g.Addr())
 	fmt.Fprintf(opts.Out, "dashboard  http://%s/\n", g.AdminAddr())
+	fmt.Fprintf(opts.Out, "recording  %s\n", recording)
 	fmt.Fprintf(opts.Out, "load       %d a second, seed %d\n", offeredRate, opts.Seed)
 	if opts.Toggle != nil {
 		fmt.Fprintf(opts.Out, "press Enter to stop the workers, and again to let them go on\n")

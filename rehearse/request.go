@@ -29,6 +29,11 @@ type Request struct {
 	Tenant string
 	// Class that the client asks for in the policy's class header; "" none.
 	Class string
+	// Identified is the tenant as which it was identified by what cannot be shown
+	// again, such as an API key; "": whatever the request says.
+	Identified string
+	// Lot and Again are what was drawn for it at its queue; 0: the stage draws.
+	Lot, Again admission.Lot
 }
 
 // DefaultClient is the address of clients that are not given one: from a block
@@ -74,7 +79,9 @@ func (q *Request) facts(cfg *config.Config, now time.Time) (r *admission.Request
 	if q.Class != "" && cfg.ClassHeader != nil {
 		header = append(header, Field{string(cfg.ClassHeader.Name), q.Class})
 	}
-	if q.Tenant != "" {
+	if q.Identified != "" {
+		direct = q.Identified
+	} else if q.Tenant != "" {
 		if name := tenantField(cfg, q.Tenant); name == "" {
 			direct = q.Tenant
 		} else if _, sent := header.Get(name); sent == 0 {

@@ -11,6 +11,7 @@ import (
 	"sluice/admission"
 	"sluice/config"
 	"sluice/gateway"
+	"sluice/shedding"
 )
 
 // Given is what a rehearsal begins with. The zero value is queues that are empty
@@ -19,9 +20,13 @@ type Given struct {
 	// Signals holds the timelines of signals, by "queue" for all the signals of
 	// one, or by "queue/signal". A queue without one is empty.
 	Signals map[string]Timeline
-	Origin  Origin
+	// Told: no signal is read. Readings are handed in, by [Stage.Tell].
+	Told   bool
+	Origin Origin
 	// Seed of everything that a gateway draws at random.
 	Seed uint64
+	// Begin is the wall-clock time of the beginning; zero: [Epoch].
+	Begin time.Time
 }
 
 // Origin is how the origin takes a request.
@@ -46,7 +51,7 @@ type Performance struct {
 	Status int
 }
 
-// Epoch is the wall-clock time at which every rehearsal begins.
+// Epoch is the wall-clock time at which rehearsals begin that do not say.
 var Epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Stage is a policy with a clock. It is for one goroutine. Make it with
@@ -78,13 +83,19 @@ func NewStage(cfg *config.Config, given Given) (*Stage, error) {
 	if err := given.check(cfg); err != nil {
 		return nil, err
 	}
-	r, err := gateway.Rehearse(cfg, Epoch, given.Seed)
+	if given.Begin.IsZero() {
+		given.Begin = Epoch
+	}
+	r, err := gateway.Rehearse(cfg, given.Begin, given.Seed)
 	if err != nil {
 		return nil, err
 	}
 	s := &Stage{Rehearsal: r, Config: cfg, given: given}
 	s.identity = &identified{Identifier: r.Controller.Identifier}
 	r.Controller.Identifier = s.identity
+	if given.Told {
+		return s, nil
+	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Queues)) {
 		for _, signal := range cfg.Queues[name].Signals {
 			timeline, ok := given.Signals[string(name)+"/"+string(signal.Name)]
@@ -138,7 +149,7 @@ func listed(names []string) string {
 func (s *Stage) Now() time.Duration { return s.now }
 
 // Clock is the wall-clock time on the stage.
-func (s *Stage) Clock() time.Time { return Epoch.Add(s.now) }
+func (s *Stage) Clock() time.Time { return s.given.Begin.Add(s.now) }
 
 // errPast is an attempt to go back in time.
 var errPast = errors.New("a rehearsal cannot go back in time")
@@ -192,6 +203,31 @@ func (s *Stage) read(c *source) error {
 	}
 	_, err := s.Queues.Observe(s.Clock(), c.queue, c.signal, sample)
 	return err
+}
+
+// Tell hands in a reading of a signal now; ok is false where there was none. It
+// is an error if the policy has no such signal.
+func (s *Stage) Tell(queue, signal string, sample shedding.Sample, ok bool) error {
+	if !ok {
+		return s.Queues.Fail(s.Clock(), queue, signal, errSilent)
+	}
+	_, err := s.Queues.Observe(s.Clock(), queue, signal, sample)
+	return err
+}
+
+// Leave makes the store hold what a request like q, sent before the beginning,
+// left there, without asking the gates. Where o gives no outcome, it still runs.
+// It does nothing where the policy does not look at the request's key.
+func (s *Stage) Leave(q *Request, o Origin) {
+	p := s.Classify(q)
+	r := p.Request
+	if p.Early || !r.Keyed {
+		return
+	}
+	if s.Controller.Keys.Claim(r).Verdict == admission.Admit && o.Outcome != admission.NotTried {
+		s.Controller.Keys.Settle(r, o.Outcome, admission.Answer{Status: o.Status})
+	}
+	s.forget(r)
 }
 
 // Send sends a request now, to an origin as given, or as o says if that is not
@@ -249,6 +285,7 @@ func (s *Stage) Classify(q *Request) *Performance {
 	r, direct := q.facts(s.Config, s.Clock())
 	s.identity.as = direct
 	p := &Performance{At: s.now, Request: r}
+	p.Decision.Lot, p.Decision.Again = q.Lot, q.Again
 	if f := s.Controller.Classify(r); f.Is() {
 		p.Decision.Refuse(f)
 		p.Early, p.Status = true, p.Decision.Status
