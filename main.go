@@ -130,7 +130,7 @@ Put it in front of your own API:
 }
 
 func runCommand() *cobra.Command {
-	var path, originURL string
+	var path, originURL, candidate string
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Run the gateway",
@@ -139,28 +139,39 @@ connections as it answers on them, finishes what is running, and exits with 0.
 
 Without --config it runs on the documented config.yaml that is built in.
 The file is reloaded when it changes, on SIGHUP, and by POST /reload on the admin
-listener; a wrong file changes nothing.`,
+listener; a wrong file changes nothing.
+
+With --candidate a second policy decides about every request beside the one in force,
+and is not obeyed: metrics, decision log, /status and the dashboard tell what would
+change. Its file is reloaded like that of --config; a wrong one leaves the one before.`,
 		Example: `  sluice run --config config.yaml
+  sluice run --config config.yaml --candidate next.yaml
   sluice run --origin http://127.0.0.1:3000`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return failed(serve(path, originURL, c.ErrOrStderr()))
+			return failed(serve(path, originURL, candidate, c.ErrOrStderr()))
 		},
 	}
 	c.Flags().StringVarP(&path, "config", "c", "", "the configuration `file` (default: the built-in config.yaml)")
 	c.Flags().StringVar(&originURL, "origin", "", "the `URL` of the API, instead of the configuration's")
+	c.Flags().StringVar(&candidate, "candidate", "", "a configuration `file` with the policy to try beside the one in force")
 	_ = c.MarkFlagFilename("config", "yaml", "yml")
+	_ = c.MarkFlagFilename("candidate", "yaml", "yml")
 	return c
 }
 
 // serve runs a gateway until it is told to stop.
-func serve(path, originURL string, stderr io.Writer) error {
+func serve(path, originURL, candidate string, stderr io.Writer) error {
 	load := func() (*config.Config, error) { return loadConfig(path, originURL) }
 	cfg, err := load()
 	if err != nil {
 		return err
 	}
-	g, err := gateway.New(gateway.Options{Load: load, Path: path, Version: versionText(), Log: newLogger(stderr, cfg)})
+	opts := gateway.Options{Load: load, Path: path, Version: versionText(), Log: newLogger(stderr, cfg)}
+	if candidate != "" {
+		opts.Candidate, opts.CandidatePath = func() (*config.Config, error) { return config.Load(candidate) }, candidate
+	}
+	g, err := gateway.New(opts)
 	if err != nil {
 		return err
 	}

@@ -76,12 +76,12 @@ func (b *syncBuffer) String() string {
 var serving = regexp.MustCompile(`msg="sluice is serving".* listen=(\S+) admin=(\S+)`)
 
 // start runs sluice with the given configuration, on free ports, and waits
-// until it serves.
-func start(t *testing.T, config string) (*process, string) {
+// until it serves. flags are added to its command line.
+func start(t *testing.T, config string, flags ...string) (*process, string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	write(t, file, config)
-	p := &process{t: t, cmd: exec.Command(program, "run", "--config", file), log: &syncBuffer{}, done: make(chan struct{})}
+	p := &process{t: t, cmd: exec.Command(program, append([]string{"run", "--config", file}, flags...)...), log: &syncBuffer{}, done: make(chan struct{})}
 	p.cmd.Stderr = p.log
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -248,6 +248,9 @@ func (g *Gateway) Run(ctx context.Context) error {
 	g.log.Info("sluice is serving",
 		"version", g.opts.Version, "listen", g.Addr(), "admin", g.AdminAddr(),
 		"origin", originURLs(cfg), "config", cfg.Source.File, "hash", cfg.Source.Hash, "routes", len(cfg.Routes))
+	if c := g.current.Load().candidate; c != nil {
+		g.log.Info("a candidate policy decides beside the one in force, and is not obeyed", "config", c.cfg.Source.File, "hash", c.cfg.Source.Hash)
+	}
 	if len(cfg.Routes) == 0 {
 		g.log.Warn("no routes are configured: every request is passed on unguarded")
 	}
