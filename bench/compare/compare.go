@@ -214,6 +214,10 @@ func (r *Report) words() string {
 // Markdown is the comparison as a table.
 func (r *Report) Markdown() string {
 	var b strings.Builder
+	pairs := fmt.Sprintf("%d pairs", r.Pairs)
+	if r.Pairs == 1 {
+		pairs = "one pair"
+	}
 	fmt.Fprintf(&b, "**%s.**\n\n", r.words())
 	for _, w := range r.Broken {
 		fmt.Fprintf(&b, "- %s\n", w)
@@ -221,7 +225,7 @@ func (r *Report) Markdown() string {
 	if len(r.Broken) > 0 {
 		fmt.Fprintln(&b)
 	}
-	fmt.Fprintf(&b, "A is %s, B is %s. Medians of %d pairs, measured in turn; differences and ratios within pairs, with 95%% intervals. Tolerated: %.0f%%.\n\n", r.A, r.B, r.Pairs, 100*r.Tolerance)
+	fmt.Fprintf(&b, "A is %s, B is %s. Medians of %s, measured in turn; differences and ratios within pairs, with 95%% intervals. Tolerated: %.0f%%.\n\n", r.A, r.B, pairs, 100*r.Tolerance)
 	fmt.Fprintf(&b, "| metric | A | B | B − A | B ÷ A | |\n|---|--:|--:|--:|--:|---|\n")
 	for _, row := range r.Rows {
 		if row.Outcome == Absent {
