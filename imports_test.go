@@ -19,6 +19,7 @@ var libraries = []struct {
 	{"github.com/valyala/fasthttp", []string{"proxy", "bench/"}, "whatever decides about a request must not touch the transport's memory"},
 	{"github.com/redis/go-redis/v9", []string{"idempotency", "idempotency/", "shedding/signals", "shedding/signals/", "bench/", "internal/"}, "a store is behind its contract, a signal behind its reader"},
 	{"github.com/prometheus/client_golang", []string{"admin"}, "what is counted must not know who reads it"},
+	{"charm.land/bubbletea/v2", []string{"rehearse/command"}, "only top draws on a terminal"},
 	{"gopkg.in/yaml.v3", []string{"config/"}, "there is one strict reader of YAML"},
 }
 

@@ -13,8 +13,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"runtime"
@@ -123,7 +121,7 @@ Put it in front of your own API:
 		SuggestionsMinimumDistance: 2,
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return explainFlag(c, err) })
-	root.AddCommand(runCommand(), demoCommand(), validateCommand(), versionCommand(), healthcheckCommand(), exportCommand())
+	root.AddCommand(runCommand(), demoCommand(), validateCommand(), versionCommand(), exportCommand())
 	root.AddCommand(command.All(builtIn)...)
 	root.InitDefaultCompletionCmd()
 	return root
@@ -382,42 +380,6 @@ func versionText() string {
 		}
 	}
 	return version + commit + dirty
-}
-
-func healthcheckCommand() *cobra.Command {
-	var admin string
-	c := &cobra.Command{
-		Use:   "healthcheck",
-		Short: "Ask a running gateway whether it is ready: for containers",
-		Long: `Ask the admin listener of a gateway on this machine whether it takes requests.
-Exit code 0: it does; 1: it does not, or does not answer.`,
-		Example: "  sluice healthcheck --admin 127.0.0.1:9090",
-		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if _, _, err := net.SplitHostPort(admin); err != nil {
-				return fmt.Errorf("--admin: %q is not host:port", admin)
-			}
-			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
-			defer cancel()
-			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+"/readyz", nil)
-			if err != nil {
-				return failed(err)
-			}
-			res, err := http.DefaultClient.Do(req)
-			if err != nil {
-				return failed(fmt.Errorf("the gateway does not answer: %w", err))
-			}
-			defer res.Body.Close()
-			if res.StatusCode != http.StatusOK {
-				body, _ := io.ReadAll(io.LimitReader(res.Body, 512))
-				return failed(fmt.Errorf("not ready: %s", strings.TrimSpace(string(body))))
-			}
-			fmt.Fprintln(c.OutOrStdout(), "ready")
-			return nil
-		},
-	}
-	c.Flags().StringVar(&admin, "admin", "127.0.0.1:9090", "`address` of the admin listener")
-	return c
 }
 
 // explainFlag adds to a wrong flag what may have been meant.

@@ -439,7 +439,7 @@ func TestCommands(t *testing.T) {
 		{[]string{"run", "--origin", "127.0.0.1"}, 2, "--origin"},
 		{[]string{"rum"}, 2, "run"},
 		{[]string{"version"}, 0, "sluice "},
-		{[]string{"healthcheck", "--admin", taken.Addr().String()[:len("127.0.0.1:")] + "1"}, 1, "does not answer"},
+		{[]string{"healthcheck", "--admin", taken.Addr().String()[:len("127.0.0.1:")] + "1"}, 1, "no gateway answers"},
 		{[]string{"completion", "bash"}, 0, "complete"},
 		{[]string{"--help"}, 0, "sluice demo"},
 	} {

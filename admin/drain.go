@@ -5,6 +5,7 @@ import "net/http"
 // DrainReport says how far a drain has come.
 type DrainReport struct {
 	Draining bool   `json:"draining"`
+	Refusing bool   `json:"refusing"`  // what comes
 	InFlight uint64 `json:"in_flight"` // requests that still run
 }
 
@@ -30,5 +31,5 @@ func (s *Server) drain(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) drained(w http.ResponseWriter, _ *http.Request) {
 	st := s.Status()
-	writeJSON(w, http.StatusOK, DrainReport{st.Draining, st.Totals.InFlight})
+	writeJSON(w, http.StatusOK, DrainReport{st.Draining, st.Refusing, st.Totals.InFlight})
 }

@@ -56,6 +56,7 @@ type GatewayStatus struct {
 	Started   time.Time    `json:"started"`
 	Mode      string       `json:"mode"` // enforce or shadow
 	Draining  bool         `json:"draining"`
+	Refusing  bool         `json:"refusing"` // what comes, since balancers have had their time
 	Config    ConfigStatus `json:"config"`
 	Listeners []Listener   `json:"listeners"`
 	Origin    OriginStatus `json:"origin"`

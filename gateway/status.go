@@ -25,7 +25,7 @@ func (g *Gateway) Ready() error {
 func (g *Gateway) Status() admin.GatewayStatus {
 	now := g.current.Load()
 	s := admin.GatewayStatus{
-		Version: g.opts.Version, Started: g.started, Mode: "enforce", Draining: g.draining.Load(),
+		Version: g.opts.Version, Started: g.started, Mode: "enforce", Draining: g.draining.Load(), Refusing: g.server.Closed(),
 		Config: admin.ConfigStatus{
 			Path: g.opts.Path, Hash: now.cfg.Source.Hash, Loaded: now.loaded,
 			ReloadError: now.failure, RestartPending: now.pending,

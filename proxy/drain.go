@@ -15,6 +15,9 @@ func (s *Server) Drain() { s.draining.Store(true) }
 // have begun go on. Drain must have been called.
 func (s *Server) Close() { s.closed.Store(true) }
 
+// Closed reports whether what comes is refused.
+func (s *Server) Closed() bool { return s.closed.Load() }
+
 // Open takes Drain and Close back.
 func (s *Server) Open() {
 	s.closed.Store(false)

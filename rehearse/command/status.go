@@ -21,6 +21,7 @@ type status struct {
 	Version  string    `json:"version"`
 	Started  time.Time `json:"started"`
 	Now      time.Time `json:"now"`
+	Mode     string    `json:"mode"`
 	Draining bool      `json:"draining"`
 	NotReady string    `json:"not_ready"`
 	Config   struct {
@@ -55,10 +56,16 @@ type status struct {
 		rates
 	} `json:"classes"`
 	Routes []struct {
-		Route string `json:"route"`
-		Mode  string `json:"mode"`
+		Route   string            `json:"route"`
+		Mode    string            `json:"mode"`
+		LastHit *time.Time        `json:"last_hit"`
+		Shadow  map[string]uint64 `json:"shadow"`
 		rates
 	} `json:"routes"`
+	Tenants []struct {
+		Tenant string `json:"tenant"`
+		rates
+	} `json:"tenants"`
 	Sections struct {
 		Queues map[string]struct {
 			Wait   *float64           `json:"wait_seconds"`
@@ -68,10 +75,42 @@ type status struct {
 			Closed bool               `json:"closed"`
 		} `json:"queues"`
 		Signals map[string]struct {
-			Health string `json:"health"`
-			Error  string `json:"error"`
+			Health string   `json:"health"`
+			Error  string   `json:"error"`
+			Age    *float64 `json:"age_seconds"`
+			Depth  *float64 `json:"depth"`
+			Read   *float64 `json:"read_ago_seconds"`
 		} `json:"signals"`
+		Keys *keyCounts `json:"idempotency"`
 	} `json:"sections"`
+}
+
+// keyCounts is what became of requests with idempotency keys, and of the store.
+type keyCounts struct {
+	Store    string            `json:"store"`
+	Requests map[string]uint64 `json:"requests"`
+	Errors   uint64            `json:"store_errors"`
+	Down     uint64            `json:"refused_store_down"`
+	Running  int               `json:"running"`
+	InDoubt  uint64            `json:"put_in_doubt"`
+}
+
+func (k *keyCounts) String() string {
+	text := fmt.Sprintf("%s; %s", k.Store, counts(positive(k.Requests)))
+	if k.InDoubt > 0 {
+		text += fmt.Sprintf("; put in doubt: %d", k.InDoubt)
+	}
+	if k.Errors+k.Down > 0 {
+		text += fmt.Sprintf("; %d store errors, %d requests refused for them", k.Errors, k.Down)
+	}
+	return text
+}
+
+// positive leaves out what never happened.
+func positive(n map[string]uint64) map[string]uint64 {
+	n = maps.Clone(n)
+	maps.DeleteFunc(n, func(_ string, n uint64) bool { return n == 0 })
+	return n
 }
 
 type rates struct {
@@ -206,6 +245,9 @@ func (s *status) write(w io.Writer) error {
 			}
 			line("signal", "%s is %s", name, text)
 		}
+	}
+	if k := s.Sections.Keys; k != nil {
+		line("keys", "%s", k)
 	}
 	s.routes(&b)
 	_, err := io.WriteString(w, b.String())
