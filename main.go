@@ -29,6 +29,7 @@ import (
 	"sluice/demo"
 	"sluice/gateway"
 	"sluice/rehearse/command"
+	"sluice/rehearse/replay"
 )
 
 //go:embed config.yaml
@@ -165,7 +166,7 @@ func serve(path, originURL, candidate string, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	opts := gateway.Options{Load: load, Path: path, Version: versionText(), Log: newLogger(stderr, cfg)}
+	opts := gateway.Options{Load: load, Path: path, Explain: replay.Remembered, Version: versionText(), Log: newLogger(stderr, cfg)}
 	if candidate != "" {
 		opts.Candidate, opts.CandidatePath = func() (*config.Config, error) { return config.Load(candidate) }, candidate
 	}

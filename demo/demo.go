@@ -21,6 +21,7 @@ import (
 	"sluice/bench/origin"
 	"sluice/config"
 	"sluice/gateway"
+	"sluice/rehearse/replay"
 )
 
 // Policy is the configuration of the demo, as its user sees and edits it.
@@ -101,7 +102,7 @@ func Run(ctx context.Context, opts Options) error {
 			}
 			return recorded(cfg, recording), nil
 		},
-		Path: opts.Path, Version: opts.Version, Log: opts.Log,
+		Path: opts.Path, Explain: replay.Remembered, Version: opts.Version, Log: opts.Log,
 	})
 	if err != nil {
 		return err

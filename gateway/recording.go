@@ -2,9 +2,9 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"sluice/admin"
@@ -164,19 +164,18 @@ func (n *noted) note(now time.Time, l admin.SignalLine) {
 }
 
 // Explain tells the decision about the request of that id step by step, as far
-// as the tail remembers it. Its error is an [admin.RecordError] where it does
-// not, or where the configuration that decided is not in force any more.
+// as the tail remembers it: its error is [admin.ErrForgotten] where it does not.
 func (g *Gateway) Explain(_ context.Context, id string) (any, error) {
-	if g.opts.Explain == nil {
-		return nil, admin.RecordError{Status: http.StatusNotImplemented, Text: "This gateway cannot explain decisions."}
-	}
 	m, ok := g.live.Remember(id)
 	if !ok {
-		return nil, admin.RecordError{Status: http.StatusNotFound, Text: fmt.Sprintf("No decision about %q is remembered: the last decisions are, at most 20 a second of each reason. Older ones are in the decision log, if there is one.", id)}
+		return nil, admin.ErrForgotten
+	}
+	if g.opts.Explain == nil {
+		return nil, errors.New("this gateway was started without what explains decisions")
 	}
 	cfg := g.current.Load().cfg
 	if m.Decision.Config != cfg.Source.Hash {
-		return nil, admin.RecordError{Status: http.StatusConflict, Text: fmt.Sprintf("The decision was made under a configuration that is not in force any more: %s; now it is %s.", m.Decision.Config, cfg.Source.Hash)}
+		return nil, fmt.Errorf("the decision was made under a configuration that is not in force any more, %s; now it is %s", m.Decision.Config, cfg.Source.Hash)
 	}
 	return g.opts.Explain(cfg, m)
 }

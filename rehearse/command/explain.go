@@ -35,6 +35,7 @@ func Explain(load Loader) *cobra.Command {
 	var f questionFlags
 	var a adminFlags
 	var file, id string
+	var logs []string
 	var seed uint64
 	var out format
 	c := &cobra.Command{
@@ -49,12 +50,13 @@ The request is given by flags, or with - as JSON or YAML on standard input:
   {"request": {"method": "POST", "path": "/v1/orders", "tenant": "acme"},
    "signals": {"orders": [{"age": "42s"}]}, "already": 5}
 
-With --id, a decision that a running gateway has made is told: the id is in each
-refusal as request_id, and in each answer as X-Request-Id. A gateway remembers what
-became of the request and not its path, fields and body, so that is less than the
-above. Name its configuration with --config to be told the lines.
+With --id, a decision that was made is made again and told: the id is in each refusal
+as request_id, and in each answer as X-Request-Id. A running gateway remembers the
+last decisions, with the request and the readings before it. With --log, files that
+the gateway has recorded are replayed up to the request under --config, so that it
+meets what it met then.
 
-Without --id, nothing is connected to. A queue of which no --signal is given is empty. A signal
+Without --id, or with --log, nothing is connected to. A queue of which no --signal is given is empty. A signal
 reads what it is given from 0s on, every so often as its configuration says; the
 request is sent --at a later time, so that rates can be told.
 
@@ -64,7 +66,8 @@ be asked.`,
 		Example: `  sluice explain -c config.yaml --method POST --path /v1/orders --tenant acme
   sluice explain -c config.yaml --method POST --path /v1/campaigns/7/send \
     --header 'X-Tenant-Id: acme' --signal orders=age:2m30s,depth:1000 --already 10
-  sluice explain -c config.yaml --id 5f0c…9a`,
+  sluice explain --id 5f0c…9a
+  sluice explain -c config.yaml --log decisions.jsonl --id 5f0c…9a`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 || len(args) == 1 && args[0] != "-" {
 				return usage(fmt.Errorf("explain: %q is not understood; give the request by flags, or - for standard input", args))
@@ -80,7 +83,13 @@ be asked.`,
 				if f.path != "" || len(args) > 0 {
 					return usage(errors.New("explain: --id and a request exclude each other"))
 				}
+				if len(logs) > 0 {
+					return explainRecorded(c, cfg, logs, id, seed, out)
+				}
 				return explainID(c, &a, cfg, id, out)
+			}
+			if len(logs) > 0 {
+				return usage(errors.New("explain: which of the decisions in --log? Name it with --id"))
 			}
 			q, err := f.question(c, cfg, args)
 			if err != nil {
@@ -111,7 +120,8 @@ be asked.`,
 	flags.IntVar(&f.already, "already", 0, "how `often` the same has been sent just before")
 	flags.DurationVar(&f.takes, "takes", 0, "how long the origin takes for each of those before")
 	flags.Uint64Var(&seed, "seed", 1, "`seed` of what a gateway draws at random")
-	flags.StringVar(&id, "id", "", "`id` of a request that a running gateway decided about")
+	flags.StringVar(&id, "id", "", "`id` of a request that was decided about, by a running gateway or in --log")
+	flags.StringArrayVar(&logs, "log", nil, "`file` that decisions were recorded in; - for standard input; repeatable")
 	a.add(c)
 	out.add(c)
 	_ = c.MarkFlagFilename("config", "yaml", "yml")

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -10,6 +11,9 @@ import (
 
 	"sluice/config"
 	"sluice/config/strict"
+	"sluice/rehearse/explain"
+	"sluice/rehearse/recording"
+	"sluice/rehearse/replay"
 )
 
 // decision is one that a gateway has made, as its admin listener shows it.
@@ -35,32 +39,59 @@ type decision struct {
 	Where string `json:"where,omitempty"`
 }
 
-// explainID tells of a decision that a gateway remembers.
+// explainID tells of a decision that a gateway remembers: step by step where it
+// can make the decision again, and otherwise what became of the request.
 func explainID(c *cobra.Command, a *adminFlags, cfg *config.Config, id string, out format) error {
 	ctx, cancel := context.WithTimeout(c.Context(), 5*time.Second)
 	defer cancel()
-	var st struct {
-		Tail []decision `json:"tail"`
+	var told struct {
+		Decision    *decision            `json:"decision"`
+		Explanation *explain.Explanation `json:"explanation"`
+		Without     string               `json:"without"`
 	}
-	if _, err := a.get(ctx, "/api/v1/state", &st); err != nil {
+	body, err := a.get(ctx, "/explain?id="+url.QueryEscape(id), &told)
+	switch {
+	case err != nil:
 		return err
-	}
-	for i := range st.Tail {
-		d := &st.Tail[i]
-		if d.ID != id {
-			continue
-		}
-		if d.Config == cfg.Source.Hash {
-			d.Path = d.decidedBy(cfg)
-			d.Where = fmt.Sprintf("%s:%d", cfg.Source.File, cfg.Line(d.Path))
-		}
-		if out.json() {
-			return wrote(writeJSON(c.OutOrStdout(), d))
-		}
-		_, err := fmt.Fprint(c.OutOrStdout(), d.text(cfg))
+	case out.json():
+		_, err := c.OutOrStdout().Write(indented(body))
 		return wrote(err)
+	case told.Explanation != nil:
+		return wrote(told.Explanation.WriteText(c.OutOrStdout()))
+	case told.Decision == nil:
+		return found(fmt.Errorf("the gateway at %s tells nothing of %q", a.address, id))
 	}
-	return found(fmt.Errorf("the gateway at %s does not remember %q: it keeps the last decisions, at most 20 a second of each reason; older ones are in its decision log, if it writes one", a.address, id))
+	d := told.Decision
+	if d.Config == cfg.Source.Hash {
+		d.Path = d.decidedBy(cfg)
+		d.Where = fmt.Sprintf("%s:%d", cfg.Source.File, cfg.Line(d.Path))
+	}
+	text := d.text(cfg)
+	if told.Without != "" {
+		text += fmt.Sprintf("%-11s %s\n", "that is all", told.Without)
+	}
+	_, err = fmt.Fprint(c.OutOrStdout(), text)
+	return wrote(err)
+}
+
+// explainRecorded tells a decision from the files that it was recorded in.
+func explainRecorded(c *cobra.Command, cfg *config.Config, files []string, id string, seed uint64, out format) error {
+	rec, err := recording.ReadFiles(c.InOrStdin(), files...)
+	if err != nil {
+		return usage(err)
+	}
+	d := rec.Find(id)
+	if d == nil {
+		return found(fmt.Errorf("there is no decision about %q in %s: it may be one that was not to be written", id, strings.Join(files, ", ")))
+	}
+	e, err := replay.Explain(cfg, rec, d, seed)
+	if err != nil {
+		return found(err)
+	}
+	if out.json() {
+		return wrote(e.WriteJSON(c.OutOrStdout()))
+	}
+	return wrote(e.WriteText(c.OutOrStdout()))
 }
 
 // decidedBy is the path in the configuration of what decided, as far as the

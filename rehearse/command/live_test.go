@@ -15,6 +15,7 @@ import (
 
 	"sluice/config"
 	"sluice/gateway"
+	"sluice/rehearse/replay"
 )
 
 const livePolicy = `version: 1
@@ -51,7 +52,9 @@ func live(t *testing.T) (*gateway.Gateway, string) {
 	t.Cleanup(origin.Close)
 	file := filepath.Join(t.TempDir(), "live.yaml")
 	write(t, file, strings.Replace(livePolicy, "ORIGIN", origin.URL, 1))
-	g, err := gateway.New(gateway.Options{Load: func() (*config.Config, error) { return config.Load(file) }, Path: file, Version: "test"})
+	g, err := gateway.New(gateway.Options{
+		Load: func() (*config.Config, error) { return config.Load(file) }, Path: file, Explain: replay.Remembered, Version: "test",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

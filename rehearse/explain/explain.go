@@ -52,6 +52,27 @@ type Explanation struct {
 	Wire      Wire   `json:"wire"`
 	// Otherwise lists what would have changed the decision, the nearest first.
 	Otherwise []string `json:"otherwise"`
+	// Recorded is the decision that was made again for this explanation; nil:
+	// none was.
+	Recorded *Recorded `json:"recorded,omitempty"`
+}
+
+// Recorded is a decision that a gateway has made.
+type Recorded struct {
+	ID         string    `json:"id"`
+	Received   time.Time `json:"received"`
+	Verdict    string    `json:"verdict"`
+	Reason     string    `json:"reason"`
+	Status     int       `json:"status"`
+	RetryAfter int64     `json:"retry_after,omitempty"` // seconds
+	Outcome    string    `json:"outcome"`
+	Failure    string    `json:"failure,omitempty"`
+	Detail     string    `json:"detail,omitempty"`
+	// Saw is what it met, as far as that was recorded.
+	Saw []Fact `json:"saw,omitempty"`
+	// Differs says why the decision that is explained is another one; "": it is
+	// the same.
+	Differs string `json:"differs,omitempty"`
 }
 
 // Step is one part of the policy that a request meets.
@@ -102,9 +123,16 @@ func Explain(cfg *config.Config, q *Question, seed uint64) (*Explanation, error)
 	for n := range q.Already {
 		stage.Send(q.Request.Numbered(n+1), nil, func(*rehearse.Performance) {})
 	}
+	return Next(stage, q.Request.Numbered(q.Already+1)), nil
+}
+
+// Next explains what becomes of a request that is sent now, on a stage as it
+// stands. If it gets in, it is at the origin until the end of the stage.
+func Next(stage *rehearse.Stage, q *rehearse.Request) *Explanation {
+	cfg := stage.Config
 	t := &teller{Stage: stage, cfg: cfg, out: &Explanation{Config: cfg.Source.File, Hash: cfg.Source.Hash}}
-	t.tell(q.Request.Numbered(q.Already + 1))
-	return t.out, nil
+	t.tell(q)
+	return t.out
 }
 
 // teller puts an explanation together.

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 )
 
 // WriteText writes the explanation for people.
 func (e *Explanation) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\nunder %s (%s)\n\n", e.Request, e.Config, e.Hash)
+	e.Recorded.write(&b)
 	name, outcome := 0, 0
 	for _, s := range e.Steps {
 		name, outcome = max(name, len(s.Name)), max(outcome, len(s.Outcome))
@@ -57,6 +59,34 @@ func (e *Explanation) WriteText(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// write tells the recorded decision, if there is one.
+func (r *Recorded) write(b *strings.Builder) {
+	if r == nil {
+		return
+	}
+	fmt.Fprintf(b, "recorded as %s, %s: %s", r.ID, r.Received.Format(time.RFC3339Nano), r.Verdict)
+	if r.Reason != "none" {
+		fmt.Fprintf(b, ": %s", r.Reason)
+	}
+	if r.Status != 0 {
+		fmt.Fprintf(b, "; the client got %d", r.Status)
+	}
+	if r.RetryAfter > 0 {
+		fmt.Fprintf(b, ", Retry-After: %d", r.RetryAfter)
+	}
+	b.WriteByte('\n')
+	if r.Failure != "" {
+		fmt.Fprintf(b, "  it failed: %s, outcome %s %s\n", r.Failure, r.Outcome, r.Detail)
+	}
+	for _, f := range r.Saw {
+		fmt.Fprintf(b, "  %s: %s\n", f.What, f.Value)
+	}
+	if r.Differs != "" {
+		fmt.Fprintf(b, "  what follows comes out otherwise: %s\n", r.Differs)
+	}
+	b.WriteByte('\n')
 }
 
 // WriteJSON writes the explanation for programs.

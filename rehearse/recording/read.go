@@ -318,3 +318,17 @@ func (r *Recording) Missing() (sampledOut, dropped uint64) {
 	}
 	return sampledOut, dropped
 }
+
+// Of is the recording of what a gateway remembers of one decision, and that
+// decision.
+func Of(m admin.Remembered) (*Recording, *Decision, error) {
+	d := &Decision{DecisionLine: m.Decision}
+	if err := d.check(); err != nil {
+		return nil, nil, err
+	}
+	r := &Recording{Decisions: []*Decision{d}}
+	for i := range m.Readings {
+		r.Signals = append(r.Signals, &m.Readings[i])
+	}
+	return r, d, nil
+}
