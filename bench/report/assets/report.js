@@ -188,10 +188,11 @@
   });
 
   const held = (key) => secs.map((s) => s.held ? s.held[key] : null);
-  const mib = (v) => v == null ? "–" : (v / 1048576).toFixed(v < 10485760 ? 1 : 0) + " MiB";
+  const inMiB = (key) => held(key).map((v) => v == null ? null : v / 1048576);
+  const mib = (v) => v == null ? "–" : v.toFixed(v < 10 && v % 1 ? 1 : 0) + " MiB";
   chart("memory", 220, () => ({
     opts: overTime([lineOf("resident", "--s5", mib, { spanGaps: true }), lineOf("heap", "--s4", mib, { spanGaps: true, fill: alpha(css("--s4"), 0.12) })], { write: mib }),
-    values: [t, held("memory"), held("heap")],
+    values: [t, inMiB("memory"), inMiB("heap")],
   }));
   chart("held", 220, () => ({
     opts: overTime([lineOf("goroutines", "--s1", count, { spanGaps: true }), lineOf("open files", "--s2", count, { spanGaps: true, dash: [6, 3] })], { write: count }),
