@@ -47,7 +47,12 @@ Exit codes: 0 B is no worse; 1 it is, or its counts differ; 2 the runs cannot be
 compared; 3 a run was invalid; 4 more pairs are needed to tell.`,
 		Example: `  go run ./bench compare bench/scenarios/steady.yaml bench/scenarios/steady.yaml --a-direct
   go run ./bench compare bench/scenarios/steady.yaml bench/scenarios/steady.yaml --a-sluice ./old --b-sluice ./new`,
-		Args: cobra.ExactArgs(2),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return fmt.Errorf("compare: name two scenarios, or the results of two runs, not %d", len(args))
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var tol value.Percent
 			if err := tol.UnmarshalText([]byte(tolerance)); err != nil {

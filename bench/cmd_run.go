@@ -37,7 +37,12 @@ junit.xml.`,
 		Example: `  go run ./bench run bench/scenarios/overload.yaml
   go run ./bench run bench/scenarios/*.yaml --counts-only
   go run ./bench run bench/scenarios/steady.yaml --target http://127.0.0.1:8080 --admin http://127.0.0.1:9090`,
-		Args: cobra.MinimumNArgs(1),
+		Args: func(_ *cobra.Command, files []string) error {
+			if len(files) == 0 {
+				return errors.New("run: name at least one scenario, such as bench/scenarios/overload.yaml")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, files []string) error {
 			return f.runAll(cmd.Context(), files)
 		},
@@ -58,7 +63,10 @@ junit.xml.`,
 // whole one's.
 func (f *runFlags) runAll(ctx context.Context, files []string) error {
 	if f.admin != "" && f.target == "" {
-		return errors.New("--admin belongs to --target")
+		return errors.New("--admin belongs to --target: it is the same gateway's other listener")
+	}
+	if f.direct && f.target != "" {
+		return errors.New("--direct and --target exclude each other: the load goes to the origin or to that gateway")
 	}
 	var all []*scenario.Scenario
 	var problems []error

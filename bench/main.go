@@ -75,6 +75,9 @@ since there were too few samples or the run was interrupted.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fmt.Errorf("%w\nsee: %s --help", err, c.CommandPath())
+	})
 	root.AddCommand(runCommand(), compareCommand(), peersCommand(), originCommand(), bareCommand())
 	for _, c := range root.Commands() {
 		work := c.RunE

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bytes"
+	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"sluice/bench/report"
@@ -67,6 +70,43 @@ func TestExitCodes(t *testing.T) {
 				t.Errorf("%s: %v", c.name, err)
 			}
 		}
+	}
+}
+
+// A target that is not there is a mistake of the command line, not a bad result.
+func TestTheTargetHasToBeThere(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	args := []string{"run", scenarioFile(t, ""), "--counts-only", "--out", t.TempDir(), "--target", "http://" + l.Addr().String(), "--origin", "127.0.0.1:0"}
+	var said bytes.Buffer
+	if got := execute(t.Context(), args, &said); got != 2 || !strings.Contains(said.String(), "nothing answers at the target") {
+		t.Errorf("exit code %d, wanted 2: %s", got, &said)
+	}
+}
+
+// What a folder cannot hold is told, and the verdict all the same.
+func TestResultsThatCannotBeWritten(t *testing.T) {
+	out := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(out, "direct", "report.html", "in-the-way"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	args := []string{"run", scenarioFile(t, ""), "--counts-only", "--out", out}
+	if got := execute(t.Context(), args, &said); got != 2 || !strings.Contains(said.String(), "report.html: is a directory") {
+		t.Errorf("exit code %d, wanted 2: %s", got, &said)
+	}
+	if _, err := report.Read(filepath.Join(out, "direct")); err != nil {
+		t.Errorf("the other files are not written: %v", err)
+	}
+	file := filepath.Join(out, "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := execute(t.Context(), []string{"run", scenarioFile(t, ""), "--counts-only", "--out", file}, &said); got != 2 {
+		t.Errorf("a file as the folder: exit code %d, wanted 2", got)
 	}
 }
 

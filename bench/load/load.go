@@ -246,5 +246,5 @@ func CheckTarget(target string, allowRemote bool) error {
 	if ip, err := netip.ParseAddr(u.Hostname()); err == nil && ip.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("load: target %s is not on this machine's loopback interface; sending load elsewhere has to be allowed explicitly", target)
+	return fmt.Errorf("load: target %s is not on this machine's loopback interface; sending load elsewhere has to be allowed, with --allow-remote", target)
 }

@@ -4,9 +4,12 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"runtime"
 	"sync"
@@ -104,6 +107,9 @@ func Run(ctx context.Context, o Options) (_ *result.Result, err error) {
 		return nil, fmt.Errorf("run: %w", err)
 	}
 	defer os.RemoveAll(r.dir)
+	if err := r.reach(ctx); err != nil {
+		return nil, err
+	}
 	ceiling := o.Ceiling
 	if ceiling == 0 && !o.CountsOnly {
 		r.Note("measuring the generator's own ceiling")
@@ -183,6 +189,28 @@ func Run(ctx context.Context, o Options) (_ *result.Result, err error) {
 		res.Fingerprint.Config, res.Fingerprint.Gateway = before.Config, before.Version
 	}
 	return res, nil
+}
+
+// reach reports why a target that is said to run already cannot be used, before
+// time is spent on anything else.
+func (r *runner) reach(ctx context.Context) error {
+	base := cmp.Or(r.Target, r.s.Target.URL)
+	if base == "" || r.Direct || r.Wrap != nil {
+		return nil
+	}
+	if err := load.CheckTarget(base, r.AllowRemote); err != nil {
+		return err
+	}
+	u, err := url.Parse(base)
+	if err != nil {
+		return fmt.Errorf("run: target: %w", err)
+	}
+	dialer := net.Dialer{Timeout: 5 * time.Second}
+	c, err := dialer.DialContext(ctx, "tcp", u.Host)
+	if err != nil {
+		return fmt.Errorf("run: nothing answers at the target %s: %w", base, err)
+	}
+	return c.Close()
 }
 
 // startTarget starts or finds what the load is sent to.

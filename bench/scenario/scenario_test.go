@@ -99,3 +99,17 @@ func TestBoundsReadWhatFormatWrites(t *testing.T) {
 		}
 	}
 }
+
+// The soak is there to find what grows, so it judges everything that can be
+// seen to.
+func TestTheSoakJudgesAllGrowth(t *testing.T) {
+	s, err := Read("../scenarios/long/soak.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range metrics {
+		if m.name.Growth() && !slices.ContainsFunc(s.Thresholds, func(th Threshold) bool { return th.Metric == m.name }) {
+			t.Errorf("the soak does not judge %s", m.name)
+		}
+	}
+}
