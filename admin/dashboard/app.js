@@ -3,6 +3,7 @@ import {html, render} from './html.js';
 import {Store} from './stream.js';
 import {Banners, Decisions, Failures, Header, ShadowChart, Tiles, Times} from './overview.js';
 import {Classes, GatewayPanel, Routes, Tenants} from './panels.js';
+import {Candidate} from './candidate.js';
 import {Sections, TopSections} from './sections.js';
 import {Tail} from './tail.js';
 import {percent, short} from './format.js';
@@ -30,6 +31,7 @@ function App({store, now}) {
           <${ShadowChart} store=${store} />
         </div>
         <div class="grid"><${Classes} store=${store} /><${Tenants} store=${store} /></div>
+        <${Candidate} store=${store} now=${now} />
         <${Sections} store=${store} />
         <${Routes} store=${store} now=${now} />
         <${Tail} store=${store} />

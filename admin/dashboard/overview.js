@@ -37,7 +37,7 @@ export function Header({store, now}) {
 
 // Banners are what somebody has to do something about.
 export function Banners({store, now}) {
-  const {config, draining, not_ready, mode, decision_log, origin} = store.parts;
+  const {candidate, config, draining, not_ready, mode, decision_log, origin} = store.parts;
   const list = [];
   if (store.connection === 'lost') list.push(['bad', 'The gateway does not answer', `What is shown is from ${ago(new Date(store.lostAt), now)}. Trying again.`]);
   if (config?.reload_error) list.push(['bad', 'The last reload failed; the configuration before it still runs', config.reload_error]);
@@ -47,6 +47,8 @@ export function Banners({store, now}) {
   if (away.length) list.push(['bad', away.length === origin.addresses.length ? 'The origin cannot be reached' : 'Part of the origin cannot be reached', away.map((a) => a.address + (a.last_error ? `: ${a.last_error}` : '')).join('; ')]);
   if (mode === 'shadow') list.push(['notice', 'Shadow mode', 'Everything is decided and counted, and nothing is refused.']);
   if (config?.restart_pending?.length) list.push(['notice', 'Waiting for a restart', config.restart_pending.join(', ')]);
+  if (candidate?.off) list.push(['notice', 'The candidate is switched off', 'It panicked; the policy in force is not affected. The next reload asks it again.']);
+  if (candidate?.load_error) list.push(['notice', 'The new candidate is wrong; the one before goes on', candidate.load_error]);
   if (decision_log?.dropped) list.push(['notice', 'The decision log is incomplete', `${count(decision_log.dropped)} records were dropped because its output is too slow.`]);
   if (decision_log?.failed) list.push(['bad', 'The decision log cannot be written', `${count(decision_log.failed)} records are lost.`]);
   return html`<div class="banners" role="status">${list.map(([kind, title, text]) => html`

@@ -6,7 +6,7 @@ const keptTail = 1000; // decisions
 
 // Where nothing was said in a second: nothing happened, so counts are zero,
 // but a quantile of nothing, or another part's reading, is unknown.
-const counted = /^(received|in_flight|admit|replay|refuse|class\/.*|refuse\/.*|shadow\/.*|failure\/.*)$/;
+const counted = /^(received|in_flight|admit|replay|refuse|class\/.*|refuse\/.*|shadow\/.*|failure\/.*|candidate\/.*)$/;
 
 export class Store {
   constructor(onChange) {

@@ -4,6 +4,7 @@ import {Panel, Scroll} from './panels.js';
 import {matcher} from './filter.js';
 import {clock, count, moment, seconds, words} from './format.js';
 import {look} from './palette.js';
+import {Explanation} from './explanation.js';
 
 const kinds = {
   all: () => true,
@@ -104,6 +105,7 @@ function Details({d}) {
     ['Route', d.route],
     ['Class', d.class],
     ['Verdict', `${d.verdict}${d.reason !== 'none' ? `: ${words(d.reason)}` : ''}`],
+    d.candidate && ['Candidate', `${d.candidate.verdict}${d.candidate.reason !== 'none' ? `: ${words(d.candidate.reason)}` : ''}, as ${d.candidate.class}`],
     d.shadow && ['Would be refused', `${words(d.shadow)}, in shadow mode`],
     ['At the origin', words(d.outcome) + (d.failure ? `: ${words(d.failure)}` : '')],
     ['Answered', d.status ? `${d.status}${d.retry_after ? `, Retry-After ${d.retry_after} s` : ''}` : 'nothing could be sent'],
@@ -124,5 +126,6 @@ function Details({d}) {
     <dl class="facts">${facts.map(([k, v]) => html`<dt>${k}</dt><dd>${v}</dd>`)}</dl>
     <div class="stages" role="img" aria-label=${`Time: ${parts.map((p) => `${p.name} ${seconds(p.took / 1e6)}`).join(', ')}`}>
       ${parts.map((p) => html`<i key=${p.name} data-stage=${p.name} style=${{flexGrow: Math.max(p.took / total, 0.004)}}></i>`)}</div>
-    <p class="stage-names">${parts.map((p) => html`<span key=${p.name}><span class="dot" data-stage=${p.name}></span>${p.name} <b>${seconds(p.took / 1e6)}</b></span>`)}</p>`;
+    <p class="stage-names">${parts.map((p) => html`<span key=${p.name}><span class="dot" data-stage=${p.name}></span>${p.name} <b>${seconds(p.took / 1e6)}</b></span>`)}</p>
+    <${Explanation} key=${d.id} id=${d.id} />`;
 }

@@ -139,6 +139,52 @@ test('what the parts report has its place, known or not', async () => {
   await page.done();
 });
 
+test('a candidate tells what would change, and agrees with the status', async () => {
+  const page = await open();
+  const card = page.getByRole('region', {name: 'Candidate', exact: true});
+  await card.getByText(/% of [\d,]+ decisions would change: [\d,]+ more refused, [\d,]+ more let in/).waitFor();
+  const rows = await card.locator('tbody tr').allInnerTexts();
+  assert.ok(rows.some((r) => /bulk\s+\S+\s+refused instead of let in\s+deferred/.test(r)), rows.join('; '));
+  assert.ok(rows.some((r) => /let in instead of refused\s+tenant limit/.test(r)), rows.join('; '));
+  assert.match(await card.innerText(), /\/etc\/sluice\/next\.yaml\s+51d0c47ae99b/);
+  const {candidate} = await (await fetch(`${gateway.url}/status`)).json();
+  assert.equal(candidate.asked, candidate.same + candidate.different);
+  assert.equal(candidate.different, candidate.changes.reduce((n, c) => n + c.count, 0));
+  const shown = number((await card.locator('.summary').textContent()).match(/of ([\d,]+) decisions/)[1]);
+  assert.ok(shown <= candidate.asked && shown > 0, `page ${shown}, status ${candidate.asked}`);
+  await page.getByRole('figure', {name: 'Would change'}).locator('canvas').waitFor();
+  await page.done();
+});
+
+test('a decision is explained, step by step, with hostile text as text', async () => {
+  const page = await open();
+  for (const last of ['[1-9a-f]', '0']) {
+    // A decision whose id ends so, found by opening rows by keyboard.
+    await page.locator('#filter').fill('');
+    await page.waitForFunction((re) => [...document.querySelectorAll('.tail .disclose .unseen')].some((e) => new RegExp(re).test(e.textContent)), `${last}$`);
+    const id = await page.evaluate((re) => [...document.querySelectorAll('.tail .disclose .unseen')].map((e) => e.textContent.split(' ').at(-1)).find((t) => new RegExp(re).test(t)), `${last}$`);
+    await page.locator('#filter').fill(`id:${id}`);
+    const button = page.locator('.tail .disclose').first();
+    await button.focus();
+    await page.keyboard.press('Enter');
+    const told = page.getByRole('region', {name: `Explanation of ${id}`});
+    if (last === '0') {
+      await told.getByText('It cannot be decided again: the policy that decided is gone').waitFor();
+    } else {
+      await told.locator('.steps li').nth(3).waitFor();
+      assert.match(await told.locator('.verdict').innerText(), /refuse: deferred decided by queue, config\.yaml:27 queues\.orders\.shed\.bulk/);
+      assert.equal(await told.locator('.steps li[data-decides=true]').count(), 1);
+      const text = await told.innerText();
+      for (const want of ['<img src=x onerror', 'predicted wait', '3m12s', 'a predicted wait below 2m']) assert.ok(text.includes(want), `${want} in ${text}`);
+      assert.equal(await told.locator('img').count(), 0);
+    }
+    assert.equal(await page.evaluate(() => document.activeElement.getAttribute('aria-expanded')), 'true', 'the focus stays on what opened it');
+    await page.keyboard.press('Enter');
+    await told.waitFor({state: 'detached'});
+  }
+  await page.done();
+});
+
 test('works by keyboard', async () => {
   const page = await open();
   await page.keyboard.press('Tab');

@@ -44,7 +44,7 @@ func run(listen string, rate float64) error {
 	g.policy = policy()
 	g.observer.SetPolicy(g.policy)
 	g.metrics.ConfigLoaded(admin.ReloadRecord{At: g.started, Trigger: "start", Hash: g.policy.Hash})
-	server, err := admin.NewServer(admin.Options{Listen: listen, Write: true, Gateway: g, Metrics: g.metrics, Live: live, Sections: sections})
+	server, err := admin.NewServer(admin.Options{Listen: listen, Write: true, Explain: explain, Gateway: g, Metrics: g.metrics, Live: live, Sections: sections})
 	if err != nil {
 		return err
 	}
@@ -68,6 +68,36 @@ func policy() *admin.Policy {
 		p.Routes = append(p.Routes, &r)
 	}
 	return p
+}
+
+// explain is of the form in which decisions are explained. Ids that end in 0
+// cannot be.
+func explain(_ context.Context, id string) (any, error) {
+	if id[len(id)-1] == '0' {
+		return nil, errors.New("the policy that decided is gone")
+	}
+	type fact struct {
+		What  string `json:"what"`
+		Value string `json:"value"`
+	}
+	type step struct {
+		Step    string `json:"step"`
+		Outcome string `json:"outcome"`
+		Path    string `json:"path"`
+		Where   string `json:"where"`
+		Says    string `json:"says"`
+		Saw     []fact `json:"saw"`
+	}
+	return map[string]any{
+		"steps": []step{
+			{"route", "found", "routes[3]", "config.yaml:41", "POST /v1/campaigns/*/send is campaign", nil},
+			{"tenant", "found", "tenants.from[0]", "config.yaml:9", "X-Tenant-Id says " + tenants[10], nil},
+			{"limit", "passed", "tenants.limit", "config.yaml:10", "the bucket has a token", []fact{{"level", "117 of 200"}}},
+			{"queue", "refused", "queues.orders.shed.bulk", "config.yaml:27", "bulk is let in below a wait of 3m", []fact{{"predicted wait", "3m12s"}, {"band", "2m to 3m"}, {"share let in", "0%"}}},
+		},
+		"verdict": "refuse", "reason": "deferred", "shadow": "none", "decided_by": "queue",
+		"path": "queues.orders.shed.bulk", "where": "config.yaml:27", "otherwise": []string{"a predicted wait below 2m", "a class above bulk"},
+	}, nil
 }
 
 // tenants are listed busiest first.
@@ -98,6 +128,7 @@ func (g *gateway) Status() admin.GatewayStatus {
 		Listeners: []admin.Listener{{Name: "public", Address: "127.0.0.1:8080"}},
 		Origin: admin.OriginStatus{URL: "http://origin.internal:3000", Addresses: []admin.OriginAddress{
 			{Address: "10.0.3.17:3000", Healthy: true, InFlight: 12}, {Address: "10.0.3.18:3000", Healthy: true, InFlight: 9}}},
+		Candidate: &admin.CandidateStatus{Path: "/etc/sluice/next.yaml", Hash: "51d0c47ae99b", Since: g.started},
 	}
 }
 
@@ -241,7 +272,26 @@ func (g *gateway) request(now time.Time, shed float64) *admission.Event {
 	default:
 		g.forward(e)
 	}
+	r.Second = second(r, &e.Decision, g.policy)
 	return e
+}
+
+// second is what a candidate with a tighter band for bulk and a larger limit
+// decides.
+func second(r *admission.Request, d *admission.Decision, p *admin.Policy) admission.Second {
+	s := admission.Second{Asked: true, Verdict: d.Verdict, Reason: d.Reason}
+	if r.Route != nil {
+		s.Route, s.Class = r.Route.ID, p.Classes[r.Class]
+	}
+	switch {
+	case d.Reason == admission.TenantLimit && r.ID[0] < 'a':
+		s.Verdict, s.Reason = admission.Admit, admission.None
+	case d.Verdict == admission.Admit && r.Class == 2 && r.ID[1] < '4':
+		s.Verdict, s.Reason = admission.Refuse, admission.Deferred
+	case d.Reason == admission.Shed:
+		s.Reason = admission.Deferred
+	}
+	return s
 }
 
 func (g *gateway) forward(e *admission.Event) {
