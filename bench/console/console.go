@@ -68,7 +68,9 @@ func (c *Console) Progress(p *run.Progress) {
 	}
 	c.clear()
 	view := c.view(p, &prev)
-	fmt.Fprint(c.out, view)
+	// Lines do not wrap meanwhile, so that a narrow terminal has as many of them
+	// as are cleared.
+	fmt.Fprint(c.out, "\x1b[?7l"+view+"\x1b[?7h")
 	c.lines = strings.Count(view, "\n")
 	c.last, c.have = *p, true
 }
@@ -177,7 +179,7 @@ func (c *Console) view(p, prev *run.Progress) string {
 	full := min(width, int(width*p.Live.Elapsed/max(p.Total, 1)))
 	fmt.Fprintf(&b, "\n%s  %s%s  %.0f of %.0f s\n", c.paint("1", fmt.Sprintf("%-14s", p.Stage.Name)),
 		c.paint("36", strings.Repeat("━", full)), c.paint("2", strings.Repeat("─", width-full)), p.Live.Elapsed.Seconds(), p.Total.Seconds())
-	fmt.Fprintf(&b, "offered %7.0f/s   admitted %7.0f/s   refused %7.0f/s   done %7.0f/s\n", r.offered, r.admitted, r.refused, r.done)
+	fmt.Fprintf(&b, "offered %7.0f/s   admitted %7.0f/s   refused %7.0f/s   other %5.0f/s   done %7.0f/s\n", r.offered, r.admitted, r.refused, r.other, r.done)
 	fmt.Fprintf(&b, "oldest work %s   waiting %d   under way %d   will come back %d\n", short(p.Signal.OldestAge), p.Signal.Depth, p.Live.InFlight, p.Live.Waiting)
 	if why := reasons(p, prev); why != "" {
 		fmt.Fprintf(&b, "%s\n", c.paint("33", why))

@@ -161,6 +161,25 @@ func (o *Options) measure(ctx context.Context, f *running, origin *nullOrigin, w
 	return s, nil
 }
 
+// ceiling measures the generator against a target that does nothing.
+func (o *Options) ceiling(ctx context.Context) (float64, error) {
+	o.Note("the generator against a target that does nothing")
+	p, _, err := startBare(ctx, o, "", "", "")
+	if err != nil {
+		return 0, fmt.Errorf("peers: %w", err)
+	}
+	begin := time.Now()
+	n, wrong, err := o.saturate(ctx, p.url, Forward, o.Span, 1)
+	took := time.Since(begin)
+	if err = errors.Join(err, p.stop()); err != nil {
+		return 0, fmt.Errorf("peers: %w", err)
+	}
+	if wrong > 0 {
+		return 0, fmt.Errorf("peers: a target that does nothing gave %d wrong answers of %d", wrong, n)
+	}
+	return float64(n) / took.Seconds(), nil
+}
+
 // warm opens the connections, uses up each tenant's burst and has each tenant's
 // key answered.
 func (o *Options) warm(ctx context.Context, p *process, work Work) error {
@@ -229,7 +248,8 @@ func (o *Options) saturate(ctx context.Context, url string, work Work, span time
 }
 
 // Bare serves the bare proxy that everything is compared with: fasthttp's server
-// and client, and nothing else. It returns when ctx ends.
+// and client, and nothing else. Without an origin it answers at once, and is what
+// the generator itself is measured against. It returns when ctx ends.
 func Bare(ctx context.Context, listen, origin string) error {
 	l, err := net.Listen("tcp", listen)
 	if err != nil {
@@ -243,6 +263,10 @@ func Bare(ctx context.Context, listen, origin string) error {
 	s := &fasthttp.Server{
 		NoDefaultServerHeader: true, CloseOnShutdown: true, Logger: log.New(io.Discard, "", 0),
 		Handler: func(ctx *fasthttp.RequestCtx) {
+			if origin == "" {
+				ctx.SetStatusCode(fasthttp.StatusNoContent)
+				return
+			}
 			if err := client.Do(&ctx.Request, &ctx.Response); err != nil {
 				ctx.Error("bad gateway", fasthttp.StatusBadGateway)
 			}

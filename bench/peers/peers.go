@@ -109,6 +109,10 @@ type Result struct {
 	// Lag is the p99 of how late requests were sent at the given rate: far above
 	// a millisecond, the machine was busy with something else.
 	Lag float64 `json:"lag_us"`
+	// Ceiling is how many requests a second the generator gets answered by a
+	// program that does nothing else, bound as the others are: throughputs near it
+	// are the generator's own.
+	Ceiling float64 `json:"ceiling"`
 }
 
 // bases are what everything is compared with: the least that can do the work.
@@ -158,6 +162,9 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 	}
 
 	r := &Result{Format: 1, Started: time.Now(), Rounds: o.Rounds, Span: o.Span.String(), Rate: o.Rate, CPU: o.CPU, Missing: []string{}}
+	if r.Ceiling, err = o.ceiling(ctx); err != nil {
+		return nil, err
+	}
 	var lags []float64
 	for _, work := range o.Works {
 		figures, err := o.start(ctx, r, dir, work, origin)

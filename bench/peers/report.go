@@ -76,8 +76,8 @@ func (r *Result) provenance() string {
 	if r.CPU != "" {
 		where = "bound to core " + r.CPU + ", load and origin to the others"
 	}
-	return fmt.Sprintf("Medians of %d rounds of %s each, with 95%% intervals. CPU and response times at %.0f requests/s in an open loop; the program measured was %s. Requests were sent %.0f µs late at p99. %s, on %s, %s.",
-		r.Rounds, r.Span, r.Rate, where, r.Lag, r.Started.UTC().Format(time.RFC3339), r.Machine, r.Go)
+	return fmt.Sprintf("Medians of %d rounds of %s each, with 95%% intervals. CPU and response times at %.0f requests/s in an open loop; the program measured was %s. Requests were sent %.0f µs late at p99. The generator itself gets %.0f requests a second answered by a target that does nothing; throughputs near that are its own. %s, on %s, %s.",
+		r.Rounds, r.Span, r.Rate, where, r.Lag, r.Ceiling, r.Started.UTC().Format(time.RFC3339), r.Machine, r.Go)
 }
 
 //go:embed peers.tmpl.html

@@ -67,6 +67,9 @@ func TestEveryProgramDoesTheWork(t *testing.T) {
 			}
 		}
 	}
+	if r.Ceiling < 100 || !strings.Contains(r.Markdown(), "by a target that does nothing") {
+		t.Errorf("the generator's own ceiling is %.0f requests a second, and is it told?\n%s", r.Ceiling, r.Markdown())
+	}
 	if left := children(t); len(left) > 0 {
 		t.Errorf("still running: %v", left)
 	}
