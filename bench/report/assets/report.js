@@ -1,6 +1,8 @@
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
+  // A run that was interrupted at once has lists that are not there.
+  for (const list of ["intervals", "stages", "classes", "events", "inversions"]) data[list] ||= [];
   const secs = data.intervals;
   const root = document.documentElement;
   const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
