@@ -15,13 +15,23 @@ type Prometheus struct {
 }
 
 // StartPrometheus starts a server that scrapes target, a host and port, every
-// 200 ms.
-func StartPrometheus(t testing.TB, target string) *Prometheus {
+// 200 ms, and evaluates the rules in files as often.
+func StartPrometheus(t testing.TB, target string, files ...string) *Prometheus {
 	t.Helper()
 	server := program(t, "prometheus", "install it (Debian, Ubuntu: apt-get install prometheus)")
 	dir, port := folder(t, ""), FreePort(t)
 	config := filepath.Join(dir, "prometheus.yml")
-	text := fmt.Sprintf("global: {scrape_interval: 200ms, scrape_timeout: 200ms}\nscrape_configs:\n- {job_name: queue, static_configs: [{targets: [%q]}]}\n", target)
+	text := fmt.Sprintf("global: {scrape_interval: 200ms, scrape_timeout: 200ms, evaluation_interval: 200ms}\nscrape_configs:\n- {job_name: queue, static_configs: [{targets: [%q]}]}\n", target)
+	for i, file := range files {
+		path, err := filepath.Abs(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			text += "rule_files:\n"
+		}
+		text += fmt.Sprintf("- %q\n", path)
+	}
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
