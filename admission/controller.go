@@ -172,7 +172,9 @@ func (c *Controller) decide(now time.Time, r *Request, d *Decision) {
 // never hides one that is.
 func (c *Controller) reserve(now time.Time, r *Request, d *Decision) Refusal {
 	for _, gate := range c.Gates {
-		permit, refusal := gate.Reserve(now, r, d)
+		permit := &r.permits[r.reserved]
+		var refusal Refusal
+		*permit, refusal = gate.Reserve(now, r, d)
 		if refusal.Is() {
 			if refusal.Mode == Enforce && r.Route.Mode == Enforce {
 				return refusal
@@ -185,7 +187,6 @@ func (c *Controller) reserve(now time.Time, r *Request, d *Decision) Refusal {
 			if r.reserved == 0 {
 				r.taken = permit.Amount
 			}
-			r.permits[r.reserved] = permit
 			r.reserved++
 		}
 	}

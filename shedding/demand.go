@@ -70,13 +70,21 @@ func (d *demand) cells(h uint64) (*demandLine, [3]uint8) {
 func (d *demand) add(h uint64, now float64) float32 {
 	tick := uint32(now / d.tick)
 	line, at := d.cells(h)
-	least := float32(math.MaxFloat32)
-	for _, i := range at {
-		least = min(least, faded(line[i&7].Load(), tick))
+	var old [3]uint64
+	var have [3]float32
+	for k, i := range at {
+		old[k] = line[i&7].Load()
+		have[k] = faded(old[k], tick)
 	}
-	least++
-	for _, i := range at {
-		raise(&line[i&7], least, tick)
+	least := min(have[0], have[1], have[2]) + 1
+	for k, i := range at {
+		if have[k] > least {
+			continue
+		}
+		c := &line[i&7]
+		if !c.CompareAndSwap(old[k], pack(least, max(tick, uint32(old[k])))) {
+			raise(c, least, tick)
+		}
 	}
 	return least
 }

@@ -18,9 +18,8 @@ const (
 
 // recall finds the promise that was made to r, by its ticket or by its
 // idempotency key.
-func (g *Gate) recall(now time.Time, r *admission.Request, tenant uint64) (admission.Promise, standing) {
-	p, ok := g.promiseOf(now, r, tenant)
-	if !ok || !now.Before(p.Lapse) {
+func (g *Gate) recall(now time.Time, r *admission.Request, tenant uint64) (p admission.Promise, s standing) {
+	if !g.promised(now, r, tenant, &p) || !now.Before(p.Lapse) {
 		return admission.Promise{}, stranger
 	}
 	if _, used := g.uses.get(p.ID, seconds(now)); used {
@@ -32,33 +31,36 @@ func (g *Gate) recall(now time.Time, r *admission.Request, tenant uint64) (admis
 	return p, due
 }
 
-func (g *Gate) promiseOf(now time.Time, r *admission.Request, tenant uint64) (admission.Promise, bool) {
+// promised finds the promise that was made to r, whether or not it still holds,
+// and reports whether there is one.
+func (g *Gate) promised(now time.Time, r *admission.Request, tenant uint64, p *admission.Promise) bool {
 	if r.Header == nil {
-		return admission.Promise{}, false
+		return false
 	}
 	if g.tickets != nil {
 		if v, n := r.Header.Get(TicketHeader); n == 1 {
-			if p, ok := g.tickets.read(v, r); ok {
-				return p, true
+			if read, ok := g.tickets.read(v, r); ok {
+				*p = read
+				return true
 			}
 		}
 	}
 	if g.promises.empty(seconds(now)) {
-		return admission.Promise{}, false
+		return false
 	}
 	key, n := r.Header.Get(g.header)
 	if n != 1 || key == "" {
-		return admission.Promise{}, false
+		return false
 	}
 	e, ok := g.promises.get(g.keyID(key, r, tenant), seconds(now))
 	if !ok {
-		return admission.Promise{}, false
+		return false
 	}
-	p := admission.Promise{NotBefore: time.Unix(int64(e.from), 0), Lapse: time.Unix(int64(e.until), 0), ID: e.value}
+	*p = admission.Promise{NotBefore: time.Unix(int64(e.from), 0), Lapse: time.Unix(int64(e.until), 0), ID: e.value}
 	if g.tickets != nil {
 		p.Signer = g.tickets
 	}
-	return p, true
+	return true
 }
 
 // remember keeps a promise by the request's idempotency key, if it has one.
