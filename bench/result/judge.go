@@ -134,6 +134,10 @@ func (r *Result) check(all *load.ClassInterval, facts *ledgerFacts, t *tally, f 
 const (
 	maxUnsent   = 0.001
 	maxCPUShare = 0.9
+	// maxLagCounts is for runs whose times are not judged, in seconds: requests
+	// that come later than that are another load, and their counts another
+	// load's.
+	maxLagCounts = 2.0
 )
 
 // decide on the verdict: what was proved wrong first, then what the run cannot
@@ -152,6 +156,10 @@ func (r *Result) decide(facts *ledgerFacts, f Facts) {
 	if g.Timed && g.LagP99 > g.LagLimit {
 		invalid = append(invalid, fmt.Sprintf("requests were sent late: p99 %v, at most %v: the generator could not keep up, or the machine is busy with something else",
 			scenario.UnitDuration.Format(g.LagP99), scenario.UnitDuration.Format(g.LagLimit)))
+	}
+	if !g.Timed && g.LagP99 > maxLagCounts {
+		invalid = append(invalid, fmt.Sprintf("requests were sent late: p99 %v; more than %v make it another load, whose counts say nothing: the machine is busy with something else",
+			scenario.UnitDuration.Format(g.LagP99), scenario.UnitDuration.Format(maxLagCounts)))
 	}
 	if g.Timed && g.CPUShare > maxCPUShare {
 		invalid = append(invalid, fmt.Sprintf("the generator used %.0f%% of all cores; at most %.0f%% leave room for the target", 100*g.CPUShare, 100*maxCPUShare))

@@ -156,6 +156,18 @@ func TestCountsMayDifferByDoubtAlone(t *testing.T) {
 	}
 }
 
+// Where times are not judged, a load that came seconds late is still another
+// load.
+func TestCountsOfALateLoadAreInvalid(t *testing.T) {
+	for lag, want := range map[float64]Verdict{0.9: Missed, 3: Invalid} {
+		r := &Result{Generator: Generator{LagLimit: 0.001, LagP99: lag}, Thresholds: []Threshold{{Result: "missed"}}}
+		r.decide(&ledgerFacts{}, Facts{})
+		if r.Verdict != want {
+			t.Errorf("%v s late: %s, wanted %s", lag, r.Verdict, want)
+		}
+	}
+}
+
 // What is proved wrong outweighs an invalid run, which outweighs figures.
 func TestVerdictsAreRanked(t *testing.T) {
 	build := func(brokenCheck, late bool, threshold string) Verdict {
