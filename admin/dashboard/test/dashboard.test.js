@@ -105,6 +105,7 @@ test('the tail filters, pauses, and opens a decision', async () => {
   await page.getByRole('button', {name: 'refused', exact: true}).click();
   const details = await reveal(page);
   assert.equal(await details.getAttribute('aria-expanded'), 'true');
+  await page.getByText('Asking why…').waitFor({state: 'detached'});
   const text = await page.locator('.tail .details').innerText();
   for (const want of [/Request id\s*[0-9a-f]{16}/, /refuse: tenant limit/, /429, Retry-After \d+ s/, /bucket default: 0 of 200 tokens/]) assert.match(text, want);
   // Opening pauses: the row stays while others arrive.
