@@ -145,12 +145,13 @@ func (s *Slots) Resize(o SlotOptions) error {
 // Slot is one place at the origin. The zero value is none. It is ended exactly
 // once, by [Slots.Release].
 type Slot struct {
+	held  bool
 	class int
-	since time.Time
+	since int64 // nanoseconds of Unix time
 }
 
 // Held reports whether s is a place at all.
-func (s Slot) Held() bool { return !s.since.IsZero() }
+func (s Slot) Held() bool { return s.held }
 
 // TryAcquire takes a slot for a request of the class if one is free. It does
 // not wait and does not allocate.
@@ -223,7 +224,7 @@ func (s *Slots) takeLocked(now time.Time, c int) Slot {
 	if s.learned != nil {
 		s.learned.peak = max(s.learned.peak, s.used)
 	}
-	return Slot{class: c, since: now}
+	return Slot{held: true, class: c, since: now.UnixNano()}
 }
 
 // Release ends a slot at now. A slot whose request reached the origin says
@@ -233,10 +234,9 @@ func (s *Slots) Release(now time.Time, slot Slot, reached bool) {
 		return
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.used--
 	s.classes[min(slot.class, len(s.classes)-1)].used--
-	if held := now.Sub(slot.since).Seconds(); reached && held >= 0 {
+	if held := float64(now.UnixNano()-slot.since) / 1e9; reached && held >= 0 {
 		if !s.seen {
 			s.service, s.seen = held, true
 		}
@@ -247,6 +247,7 @@ func (s *Slots) Release(now time.Time, slot Slot, reached bool) {
 		}
 	}
 	s.dispatchLocked(now)
+	s.mu.Unlock()
 }
 
 // dispatchLocked hands free slots to those who wait.

@@ -49,11 +49,11 @@ func (s *Slots) ReserveNow(now time.Time, r *admission.Request) (admission.Permi
 }
 
 func (s *Slots) permit(slot Slot) admission.Permit {
-	return admission.Permit{Gate: s, Amount: int64(slot.class), Key: uint64(slot.since.UnixNano())}
+	return admission.Permit{Gate: s, Amount: int64(slot.class), Key: uint64(slot.since)}
 }
 
 func slotOf(p admission.Permit) Slot {
-	return Slot{class: int(p.Amount), since: time.Unix(0, int64(p.Key))}
+	return Slot{held: true, class: int(p.Amount), since: int64(p.Key)}
 }
 
 // GiveBack implements [admission.Gate].
