@@ -60,7 +60,11 @@ func (s *Redis) Close() error { return s.client.Close() }
 
 // Claim implements [Store].
 func (s *Redis) Claim(ctx context.Context, name string, r *Record) (*Reading, error) {
-	c := claimKind.get(name)
+	kind := claimKind
+	if s.batches.cluster {
+		kind = clusterClaimKind
+	}
+	c := kind.get(name)
 	c.write(s.codec, r)
 	reply, err := s.do(ctx, c)
 	if err == redis.Nil {
@@ -150,12 +154,13 @@ func (s *Redis) reading(name string, reply any) (Reading, error) {
 }
 
 func (s *Redis) record(name string, reply any) (*Record, error) {
-	value, ok := reply.(string)
-	if !ok {
-		return nil, fmt.Errorf("redis: unexpected reply %T", reply)
+	switch value := reply.(type) {
+	case []byte:
+		return s.codec.decode(name, value)
+	case string: // decoding does not write to its bytes
+		return s.codec.decode(name, unsafe.Slice(unsafe.StringData(value), len(value)))
 	}
-	// Decoding does not write to the bytes.
-	return s.codec.decode(name, unsafe.Slice(unsafe.StringData(value), len(value)))
+	return nil, fmt.Errorf("redis: unexpected reply %T", reply)
 }
 
 // do sends c and returns its reply; c is used up by it.
@@ -167,8 +172,7 @@ func (s *Redis) do(ctx context.Context, c *command) (reply any, err error) {
 	op, start := c.kind.op, time.Now()
 	gone := false
 	if err = ctx.Err(); err == nil {
-		if gone, err = s.batches.process(ctx, c); err == nil || err == redis.Nil {
-			reply = c.cmd.Val()
+		if reply, gone, err = s.batches.process(ctx, c); err == nil || err == redis.Nil {
 			c.put()
 			return reply, err
 		}
@@ -177,14 +181,16 @@ func (s *Redis) do(ctx context.Context, c *command) (reply any, err error) {
 	defer cancel()
 	for repeated := false; !gone && ctx.Err() == nil; {
 		switch {
+		case err == errRaw:
+			c = c.cooked()
 		case redis.HasErrorPrefix(err, "NOSCRIPT"):
 			c = c.spelt()
 		case !repeated && worthRepeating(err):
 			repeated = true
 		default:
-			return c.cmd.Val(), explained(op, err)
+			return reply, explained(op, err)
 		}
-		gone, err = s.batches.process(ctx, c)
+		reply, gone, err = s.batches.process(ctx, c)
 	}
 	return nil, fmt.Errorf("redis: %s: %w", op, err)
 }

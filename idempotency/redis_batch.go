@@ -57,15 +57,17 @@ func (b *batcher) init(client redis.UniversalClient, timeout time.Duration, conn
 	_, b.cluster = client.(*redis.ClusterClient)
 }
 
-// process sends c and returns its error. When ctx is over it returns early, with
+// process sends c and returns its reply. When ctx is over it returns early, with
 // gone: whether the command is executed is then unknown, and c must not be
 // touched again. It takes no longer than the store's timeout.
-func (b *batcher) process(ctx context.Context, c *command) (gone bool, err error) {
+func (b *batcher) process(ctx context.Context, c *command) (reply any, gone bool, err error) {
 	deadline := time.Now().Add(b.timeout)
 	if b.cluster {
 		ctx, cancel := context.WithDeadline(ctx, deadline)
 		defer cancel()
-		return false, b.client.Process(ctx, c.cmd)
+		_ = b.client.Process(ctx, c.cmd) // which has its error
+		reply, err = c.reply()
+		return reply, false, err
 	}
 	b.mu.Lock()
 	into := b.open
@@ -82,19 +84,21 @@ func (b *batcher) process(ctx context.Context, c *command) (gone bool, err error
 	b.mu.Unlock()
 	if leads && ctx.Done() == nil {
 		b.lead(into)
-		return false, c.cmd.Err()
+		reply, err = c.reply()
+		return reply, false, err
 	}
 	if leads {
 		go b.lead(into) // others count on it, even if this caller gives up
 	}
 	select {
 	case <-into.done:
-		return false, c.cmd.Err()
+		reply, err = c.reply()
+		return reply, false, err
 	case <-ctx.Done():
 		b.mu.Lock()
 		c.gone = true
 		b.mu.Unlock()
-		return true, ctx.Err()
+		return nil, true, ctx.Err()
 	}
 }
 

@@ -1,7 +1,10 @@
 package idempotency
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -12,7 +15,7 @@ import (
 // arguments are does not change; they point to the fields below, so that making
 // another one of its kind ready allocates nothing.
 type command struct {
-	cmd  *redis.Cmd
+	cmd  redis.Cmder // a *redis.RawCmd or a *redis.Cmd
 	kind *commandKind
 
 	name   string
@@ -28,6 +31,7 @@ type command struct {
 // commandKind makes commands of one kind.
 type commandKind struct {
 	op     string
+	raw    bool          // the reply is read as it is: no error is made where there is nothing
 	script *redis.Script // nil: none
 	text   string        // of the script
 	args   func(*command) []any
@@ -35,11 +39,10 @@ type commandKind struct {
 }
 
 var (
-	claimKind = &commandKind{op: "claim", args: func(c *command) []any {
-		return []any{"set", &c.name, &c.record, "nx", "get", "px", &c.keep}
-	}}
-	readKind  = &commandKind{op: "read", script: readScript, text: readSource, args: func(*command) []any { return nil }}
-	lapseKind = &commandKind{op: "lapse", script: lapseScript, text: lapseSource, args: func(c *command) []any {
+	claimKind        = &commandKind{op: "claim", raw: true, args: claimArgs}
+	clusterClaimKind = &commandKind{op: "claim", args: claimArgs} // redirections are errors
+	readKind         = &commandKind{op: "read", script: readScript, text: readSource, args: func(*command) []any { return nil }}
+	lapseKind        = &commandKind{op: "lapse", script: lapseScript, text: lapseSource, args: func(c *command) []any {
 		return []any{&c.owner, &c.record, &c.keep}
 	}}
 	settleKind = &commandKind{op: "settle", script: settleScript, text: settleSource, args: func(c *command) []any {
@@ -49,6 +52,10 @@ var (
 		return []any{&c.owner, &c.which}
 	}}
 )
+
+func claimArgs(c *command) []any {
+	return []any{"set", &c.name, &c.record, "nx", "get", "px", &c.keep}
+}
 
 // blob is a binary argument. A pointer to one is passed without being copied.
 type blob []byte
@@ -66,10 +73,41 @@ func (k *commandKind) get(name string) *command {
 		if k.script != nil {
 			args = append([]any{"evalsha", k.script.Hash(), 1, &c.name}, args...)
 		}
-		c.cmd = redis.NewCmd(context.Background(), args...)
+		if k.raw {
+			c.cmd = redis.NewRawCmd(context.Background(), args...)
+		} else {
+			c.cmd = redis.NewCmd(context.Background(), args...)
+		}
 	}
 	c.name = name
 	return c
+}
+
+// errRaw: the reply is an error, which was not read as one. The client library
+// has to see it, because some say that a connection is of no use any more.
+var errRaw = errors.New("the server refused")
+
+// reply returns what Redis said: nothing is [redis.Nil].
+func (c *command) reply() (any, error) {
+	if err := c.cmd.Err(); err != nil {
+		return nil, err
+	}
+	raw, ok := c.cmd.(*redis.RawCmd)
+	if !ok {
+		return c.cmd.(*redis.Cmd).Val(), nil
+	}
+	text := raw.Val()
+	switch {
+	case bytes.HasPrefix(text, []byte("$-1")):
+		return nil, redis.Nil
+	case bytes.HasPrefix(text, []byte("$")):
+		if _, bulk, ok := bytes.Cut(text, []byte("\r\n")); ok && len(bulk) >= 2 {
+			return bulk[:len(bulk)-2], nil
+		}
+	case bytes.HasPrefix(text, []byte("-")):
+		return nil, errRaw
+	}
+	return nil, fmt.Errorf("unexpected reply %.20q", text)
 }
 
 // write makes r the record that c writes.
@@ -85,9 +123,19 @@ func (c *command) spelt() *command {
 	return &command{cmd: redis.NewCmd(context.Background(), args...), kind: c.kind, record: c.record}
 }
 
+// cooked returns c with a reply that is read by the client library.
+func (c *command) cooked() *command {
+	return &command{cmd: redis.NewCmd(context.Background(), c.cmd.Args()...), kind: c.kind, record: c.record}
+}
+
 // put keeps c for another time.
 func (c *command) put() {
-	c.cmd.SetVal(nil)
+	switch cmd := c.cmd.(type) {
+	case *redis.RawCmd:
+		cmd.SetVal(nil)
+	case *redis.Cmd:
+		cmd.SetVal(nil)
+	}
 	c.cmd.SetErr(nil)
 	c.name = ""
 	if c.record = c.record[:0]; cap(c.record) > keptBuffer {
