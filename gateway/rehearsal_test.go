@@ -77,6 +77,12 @@ type side struct {
 // liveLike wires a policy as a running gateway has it.
 func liveLike(t *testing.T, cfg *config.Config, now time.Time, seed uint64) *side {
 	t.Helper()
+	s, _ := liveWith(t, cfg, now, seed)
+	return s
+}
+
+func liveWith(t *testing.T, cfg *config.Config, now time.Time, seed uint64) (*side, *prepared) {
+	t.Helper()
 	p, err := prepare(cfg, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +99,7 @@ func liveLike(t *testing.T, cfg *config.Config, now time.Time, seed uint64) *sid
 	}
 	t.Cleanup(func() { _ = g.store.close(t.Context()) })
 	p.attach(g)
-	return &side{admit: p.policy.Controller.Admit, ctl: p.policy.Controller, queues: p.queues.gate}
+	return &side{admit: p.policy.Controller.Admit, ctl: p.policy.Controller, queues: p.queues.gate}, p
 }
 
 func rehearsed(t *testing.T, cfg *config.Config, now time.Time, seed uint64) *side {

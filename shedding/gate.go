@@ -112,7 +112,9 @@ func (g *Gate) Fail(now time.Time, queue, signal string, cause error) error {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	sig.fail(cause, g.line.at(now))
+	t := g.line.at(now)
+	sig.fail(cause, t)
+	q.run(t)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"os"
@@ -16,6 +17,15 @@ import (
 )
 
 const small = "version: 1\norigin: {url: http://127.0.0.1:3000}\ntenants: {from: [{header: X-Tenant-Id}], limit: {rate: 1/s, burst: 2}}\nroutes: [{id: put, match: {path: /put}, class: standard}]\n"
+
+// Three requests of one tenant at once, of which a bucket of two lets two in.
+const (
+	recordedTwo = `{"kind":"policy","version":1,"ts":"2026-05-01T12:00:00Z","config":"0","classes":["standard"],"fields":["x-tenant-id"],"refusals_per_second":"all","admits_per_second":"all","signals":true}
+{"kind":"decision","ts":"2026-05-01T12:00:01Z","id":"one","tenant":"a","class":"standard","route":"put","verdict":"admit","reason":"none","mode":"enforce","status":200,"outcome":"answered","config":"0","decided_us":1,"answered_us":10,"done_us":11,"bytes_in":0,"bytes_out":0,"received":"2026-05-01T12:00:01Z","method":"POST","path":"/put","fields":{"x-tenant-id":["a"]}}
+{"kind":"decision","ts":"2026-05-01T12:00:01Z","id":"two","tenant":"a","class":"standard","route":"put","verdict":"admit","reason":"none","mode":"enforce","status":200,"outcome":"answered","config":"0","decided_us":1,"answered_us":10,"done_us":11,"bytes_in":0,"bytes_out":0,"received":"2026-05-01T12:00:01Z","method":"POST","path":"/put","fields":{"x-tenant-id":["a"]}}
+`
+	recordedThird = `{"kind":"decision","ts":"2026-05-01T12:00:01Z","id":"three","tenant":"a","class":"standard","route":"put","verdict":"refuse","reason":"tenant_limit","mode":"enforce","status":429,"outcome":"not_tried","config":"0","decided_us":1,"done_us":11,"bytes_in":0,"bytes_out":0,"received":"2026-05-01T12:00:01Z","method":"POST","path":"/put","fields":{"x-tenant-id":["a"]}}`
+)
 
 // run runs one command line as the program does, in a folder of its own.
 func run(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
@@ -65,6 +75,13 @@ func TestExitCodes(t *testing.T) {
 	write(t, "bad.test.yaml", strings.Replace(tests, "verdict: admit", "verdict: refuse", 1))
 	write(t, "wrong.test.yaml", strings.Replace(tests, "verdict", "verdikt", 1))
 	write(t, "brokenpolicy.test.yaml", strings.Replace(tests, "small.yaml", "broken.yaml", 1))
+	write(t, "recorded.jsonl", recordedTwo+recordedThird+"\n")
+	write(t, "cut.jsonl", recordedTwo+recordedThird[:len(recordedThird)/2])
+	var packed bytes.Buffer
+	pack := gzip.NewWriter(&packed)
+	_, _ = pack.Write([]byte(recordedTwo + recordedThird))
+	pack.Close()
+	write(t, "recorded.jsonl.gz", packed.String())
 	for _, dir := range []string{"none", "some"} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
@@ -108,6 +125,22 @@ func TestExitCodes(t *testing.T) {
 		{line: "explain what", code: 2, err: "not understood"},
 		{line: "explain --id 7 --path /put", code: 2, err: "exclude each other"},
 		{line: "explain --id 7 --admin 127.0.0.1:1", code: 4, err: "no gateway answers"},
+
+		{line: "replay recorded.jsonl -c small.yaml", code: 0, out: "0 of 3 decisions change"},
+		{line: "replay - -c small.yaml --format json", stdin: recordedTwo, code: 0, out: `"changed": 0`},
+		{line: "replay recorded.jsonl -c other.yaml", code: 1, out: "refuse tenant_limit -> admit"},
+		{line: "replay recorded.jsonl -c other.yaml --format json", code: 1, out: `"example": "three"`},
+		{line: "replay recorded.jsonl recorded.jsonl.gz -c small.yaml", code: 1, out: "6 decisions"},
+		{line: "replay cut.jsonl -c small.yaml", code: 0, out: "the last line of cut.jsonl is cut off"},
+		{line: "replay recorded.jsonl -c broken.yaml", code: 1, err: "broken.yaml:2:9"},
+		{line: "replay nowhere.jsonl -c small.yaml", code: 2, err: "no such file"},
+		{line: "replay small.yaml -c small.yaml", code: 2, err: "small.yaml:1: it is not a JSON object"},
+		{line: "replay - -c small.yaml", stdin: "", code: 2, err: "there is no decision"},
+		{line: "replay", code: 2, err: "name at least one file"},
+		{line: "explain -c small.yaml --log recorded.jsonl --id three", code: 0, out: "refuse: tenant_limit, decided by limit"},
+		{line: "explain -c small.yaml --log recorded.jsonl --id three --format json", code: 0, out: `"verdict": "refuse"`},
+		{line: "explain -c small.yaml --log recorded.jsonl --id four", code: 1, err: "there is no decision about"},
+		{line: "explain -c small.yaml --log recorded.jsonl", code: 2, err: "Name it with --id"},
 
 		{line: "diff small.yaml same.yaml", code: 0, out: "the same"},
 		{line: "diff small.yaml same.yaml --format json", code: 0, out: `"same": true`},

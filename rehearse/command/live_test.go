@@ -166,7 +166,8 @@ func TestExplainAgreesWithARunningGateway(t *testing.T) {
 		return stdout
 	})
 	code, stdout, stderr := run(t, "", "explain", "-c", file, "--id", id, "--admin", g.AdminAddr())
-	if want := fmt.Sprintf("%s:11 queues.work.shed.low", file); code != 0 || !strings.Contains(stdout, "refuse: deferred") || !strings.Contains(stdout, want) {
+	if want := fmt.Sprintf("%s:11 queues.work.shed.low", file); code != 0 || !strings.Contains(stdout, "refuse: deferred, decided by queue") || !strings.Contains(stdout, want) ||
+		!strings.Contains(stdout, "recorded as "+id) || !strings.Contains(stdout, "queue work: predicted wait 1m, ") || strings.Contains(stdout, "otherwise: ") {
 		t.Errorf("explain --id: exit code %d, want the refusal decided by %s; got\n%s%s", code, want, stdout, stderr)
 	}
 	if code, _, stderr := run(t, "", "explain", "-c", file, "--id", "unknown", "--admin", g.AdminAddr()); code != 1 || !strings.Contains(stderr, "does not remember") {

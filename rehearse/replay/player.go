@@ -268,7 +268,7 @@ func (p *Player) leave(d *recording.Decision, q *rehearse.Request) {
 	switch d.KeyStatus {
 	case "replayed":
 	case "reused":
-		before.Body = `"` + "another" + `"`
+		before.Body, o.Status = `"another"`, 200
 	case "in_progress":
 		o.Outcome = admission.NotTried
 	case "in_doubt":
