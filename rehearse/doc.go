@@ -12,8 +12,9 @@
 // Time passes only between requests. In between, in the order of their times,
 // signals are read, as often as the policy says, and requests end at the origin.
 //
-// Three kinds of work stand on it, each in its folder: policytest runs unit
-// tests of policies, explain tells one decision step by step, and command has
+// Four kinds of work stand on it, each in its folder: policytest runs unit
+// tests of policies, explain tells one decision step by step, replay makes the
+// decisions of a recording again, which package recording reads, and command has
 // the program's commands for these and for their neighbours.
 //
 // # What is not rehearsed

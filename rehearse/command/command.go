@@ -1,5 +1,5 @@
 // Package command has the commands with which policies are tried, told and
-// compared, and those that ask a running gateway: test, explain, diff, schema,
+// compared, and those that ask a running gateway: test, explain, replay, diff, schema,
 // init, status and reload.
 //
 // Results go to standard output and everything else to standard error. Each
