@@ -69,6 +69,7 @@ func (o Options) withDefaults() (Options, error) {
 		if *objective.share == 0 {
 			*objective.share = objective.fallback
 		}
+		*objective.share = tidy(*objective.share)
 		if s := *objective.share; !(s >= LowestObjective && s <= HighestObjective) {
 			return o, fmt.Errorf("%s: an objective of %s cannot be watched; give one from %s to %s",
 				objective.name, percent(s), percent(LowestObjective), percent(HighestObjective))
@@ -84,9 +85,12 @@ func (o Options) withDefaults() (Options, error) {
 // runbook is where the page about an alert is.
 func (o Options) runbook(alert string) string { return o.Runbooks + "/" + alert + ".md" }
 
-// budget is what an objective leaves, without the dust of binary fractions.
+// tidy takes the dust of binary fractions off a share.
+func tidy(share float64) float64 { return math.Round(share*1e9) / 1e9 }
+
+// budget is what an objective leaves.
 func budget(objective float64) string {
-	return strconv.FormatFloat(math.Round((1-objective)*1e9)/1e9, 'f', -1, 64)
+	return strconv.FormatFloat(tidy(1-objective), 'f', -1, 64)
 }
 
 func percent(share float64) string {

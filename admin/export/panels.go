@@ -127,7 +127,7 @@ func overview(o Options) []panel {
 			About: "Of the requests of the most important class that could have been let through, the share that was. Refusals for what a client did wrong, its own rate included, do not count. The objective is " + percent(o.Acceptance) + ".",
 			Queries: []query{{`1 - (sum(rate(sluice_decisions_total{@, mode="enforce", reason=~"` + wantOfCapacity + `"}[$__rate_interval])` + ofHighest +
 				`) or vector(0)) / sum(rate(sluice_decisions_total{@, mode="enforce", reason=~"` + countable + `"}[$__rate_interval])` + ofHighest + `)`, "accepted"}},
-			Steps: []step{{first, "red"}, {1 - fastest*(1-o.Acceptance), "orange"}, {o.Acceptance, "green"}},
+			Steps: []step{{first, "red"}, {tidy(1 - fastest*(1-o.Acceptance)), "orange"}, {o.Acceptance, "green"}},
 		},
 		{
 			Row: admin.RowOverview, Title: "Worst queue, of its objective", Shape: number, Unit: "percentunit",
