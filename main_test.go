@@ -233,6 +233,7 @@ func TestUnmatchedRequestsPass(t *testing.T) {
 func TestReloadUnderLoad(t *testing.T) {
 	origin, recorded := countingOrigin(t)
 	p, file := start(t, configFor(origin.URL, ""))
+	page := openDashboard(t, p)
 	for range 2 {
 		publish(t, p.client, "spent")
 	}
@@ -311,6 +312,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	if got["admit"]+got["refuse"] != clients || got["admit"] != recorded.Load() || admitted.Load()+refused.Load()+other.Load() != sent.Load() {
 		t.Errorf("clients sent %d, the gateway counted %v, the origin recorded %d", clients, got, recorded.Load())
 	}
+	page.agrees(p, clients, recorded.Load())
 	t.Logf("%d requests over 7 reloads and a bad file: %d admitted, %d refused", sent.Load(), admitted.Load(), refused.Load())
 }
 
