@@ -342,7 +342,7 @@ func (r *runner) weigh(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-t.C:
-			at, cancel := context.WithTimeout(ctx, time.Second)
+			at, cancel := context.WithTimeout(ctx, 5*time.Second)
 			h, err := target.ReadHeld(at, r.admin)
 			cancel()
 			if start := r.generator.Start(); err == nil && !start.IsZero() {
