@@ -54,7 +54,7 @@ type ReloadReport struct {
 type GatewayStatus struct {
 	Version   string       `json:"version"`
 	Started   time.Time    `json:"started"`
-	Mode      string       `json:"mode"` // enforce or shadow
+	Mode      string       `json:"mode"` // enforce, shadow, or partly shadow
 	Draining  bool         `json:"draining"`
 	Refusing  bool         `json:"refusing"` // what comes, since balancers have had their time
 	Config    ConfigStatus `json:"config"`

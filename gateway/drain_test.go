@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -111,5 +112,23 @@ func TestAnOperatorsDrain(t *testing.T) {
 	}
 	if err := g.Drain(false); err == nil {
 		t.Error("a stop was undone")
+	}
+}
+
+// The mode tells at a glance whether anything is only tried out.
+func TestMode(t *testing.T) {
+	const route = "routes: [{id: a, match: {path: /a}, class: bulk%s}, {id: b, match: {path: /b}, class: bulk%s}]\n"
+	for _, c := range []struct{ a, b, more, want string }{
+		{"", "", "", "enforce"},
+		{", mode: shadow", "", "", "partly shadow"},
+		{"", ", limit: {rate: 1/s, burst: 1, mode: shadow}", "", "partly shadow"},
+		{", mode: shadow", ", mode: shadow", "", "shadow"},
+		{", mode: shadow", ", mode: shadow", "unmatched: refuse\n", "partly shadow"},
+		{"", "", "tenants: {from: [{header: X-T}], limit: {rate: 1/s, burst: 1, mode: shadow}}\n", "partly shadow"},
+	} {
+		cfg := load(t, "version: 1\norigin: {url: http://127.0.0.1:1}\n"+c.more+fmt.Sprintf(route, c.a, c.b))
+		if got := modeOfAll(cfg); got != c.want {
+			t.Errorf("routes %q and %q, %q: %s, want %s", c.a, c.b, c.more, got, c.want)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/admin"
+	"sluice/config"
 )
 
 var _ admin.Gateway = (*Gateway)(nil)
@@ -25,7 +26,7 @@ func (g *Gateway) Ready() error {
 func (g *Gateway) Status() admin.GatewayStatus {
 	now := g.current.Load()
 	s := admin.GatewayStatus{
-		Version: g.opts.Version, Started: g.started, Mode: "enforce", Draining: g.draining.Load(), Refusing: g.server.Closed(),
+		Version: g.opts.Version, Started: g.started, Mode: modeOfAll(now.cfg), Draining: g.draining.Load(), Refusing: g.server.Closed(),
 		Config: admin.ConfigStatus{
 			Path: g.opts.Path, Hash: now.cfg.Source.Hash, Loaded: now.loaded,
 			ReloadError: now.failure, RestartPending: now.pending,
@@ -40,4 +41,31 @@ func (g *Gateway) Status() admin.GatewayStatus {
 		})
 	}
 	return s
+}
+
+// modeOfAll tells whether what the policy refuses is refused: everywhere, in
+// parts, or nowhere. Without routes there is nothing to try out.
+func modeOfAll(cfg *config.Config) string {
+	routes, other := 0, false
+	for i := range cfg.Routes {
+		if r := &cfg.Routes[i]; r.Mode == config.Shadow {
+			routes++
+		} else {
+			other = other || r.Limit != nil && r.Limit.Mode == config.Shadow
+		}
+	}
+	other = other || cfg.Tenants.Limit != nil && cfg.Tenants.Limit.Mode == config.Shadow
+	for _, q := range cfg.Queues {
+		other = other || q.Mode == config.Shadow
+		for _, band := range q.Shed {
+			other = other || band.Mode == config.Shadow
+		}
+	}
+	switch {
+	case routes > 0 && routes == len(cfg.Routes) && cfg.Unmatched == config.Forward:
+		return "shadow"
+	case routes > 0 || other:
+		return "partly shadow"
+	}
+	return "enforce"
 }

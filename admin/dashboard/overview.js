@@ -25,7 +25,7 @@ export function Header({store, now}) {
       <img src="/assets/icon.svg" alt="" width="30" height="30" />
       <h1>Sluice <small>${version}</small></h1>
       ${version && html`
-        <span class="chip" data-kind=${mode === 'shadow' ? 'notice' : 'plain'}>${mode === 'shadow' ? 'Shadow' : 'Enforcing'}</span>
+        <span class="chip" data-kind=${mode === 'enforce' ? 'plain' : 'notice'}>${{enforce: 'Enforcing', shadow: 'Shadow'}[mode] ?? 'Partly shadow'}</span>
         <span class="chip" data-kind=${ready === 'Ready' ? 'good' : 'bad'}>${ready}</span>
         <span class="fact">up ${span(Math.max(0, (now - new Date(started)) / 1000))}</span>
         ${config?.hash && html`<span class="fact wide">config <code>${config.hash.slice(0, 12)}</code></span>`}`}
