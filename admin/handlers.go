@@ -34,6 +34,12 @@ func (s *Server) routes() http.Handler {
 		Registry:      s.registry,
 	}).ServeHTTP)
 	serve("GET", "/explain", s.explain)
+	if s.o.Config != nil {
+		serve("GET", "/config", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/yaml")
+			w.Write(s.o.Config())
+		})
+	}
 	serve("POST", "/reload", s.changing(s.reload))
 	mux.HandleFunc("/drain", s.drain)
 	if s.o.Signals != nil {

@@ -41,9 +41,10 @@ type Options struct {
 	// Pprof serves the Go profiler under /debug/pprof/.
 	Pprof bool
 
-	Gateway  Gateway      // required
-	Metrics  *Metrics     // required
-	Live     *Live        // required; the server runs it
+	Gateway  Gateway       // required
+	Metrics  *Metrics      // required
+	Live     *Live         // required; the server runs it
+	Config   func() []byte // the configuration in force as YAML, without secrets; nil: it is not served
 	Records  Records      // nil: there are none
 	Explain  Explain      // nil: what the tail holds is all there is to tell
 	Signals  Signals      // nil: there are none

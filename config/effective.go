@@ -4,8 +4,10 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"regexp"
 
 	"sluice/config/strict"
+	"sluice/config/value"
 )
 
 //go:embed config.schema.json
@@ -19,6 +21,25 @@ func Schema() []byte { return append([]byte(nil), schema...) }
 // Effective writes c as a config file, with every default and inherited value
 // in it, and secrets masked.
 func (c *Config) Effective() []byte { return strict.Encode(c) }
+
+// userinfo is what a URL may authenticate with.
+var userinfo = regexp.MustCompile(`(://)[^/?#@\s"']+@`)
+
+// Shown is Effective for whoever may see it: credentials in URLs that are no
+// secrets by themselves are masked as well.
+func (c *Config) Shown() []byte {
+	return userinfo.ReplaceAll(c.Effective(), []byte("${1}"+value.Mask+"@"))
+}
+
+// ParseShown reads what Shown has written: a config to be looked at, and compared
+// with others that were read so, but not to be run. name is shown in problems.
+func ParseShown(name string, text []byte) (*Config, error) {
+	c := &Config{}
+	if err := (strict.Source{Name: name, Data: text, Masks: true}).Decode(c).Err(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
 
 // Change is one difference between two configs; see [strict.Change].
 type Change = strict.Change

@@ -156,6 +156,7 @@ func New(opts Options) (*Gateway, error) {
 	desk := admin.Options{
 		Listen: string(cfg.Admin.Listen), Pprof: cfg.Admin.Pprof, Token: cfg.Admin.Token.Reveal(), Hosts: cfg.Admin.Hosts, Write: cfg.Admin.Write,
 		Gateway: g, Metrics: g.metrics, Live: g.live, Records: records{g}, Explain: g.Explain, Signals: signalDesk{g}, Sections: g.sections(), Logger: g.log,
+		Config: func() []byte { return g.current.Load().cfg.Shown() },
 	}
 	if cfg.Admin.TLS != nil {
 		g.adminTLS = &certificates{}

@@ -15,9 +15,8 @@ const kinds = [
 
 const kindOf = (c) => (c.candidate === 'refuse' && c.live !== 'refuse' ? 0 : c.candidate !== 'refuse' && c.live === 'refuse' ? 1 : 2);
 
-// change says what becomes of a request, in the words of the tail.
-const change = (c) => ['refused instead of let in', 'let in instead of refused',
-  c.live === c.candidate ? 'refused for another reason' : `${words(c.candidate)} instead of ${words(c.live)}`][kindOf(c)];
+// change says what would become of a request.
+const change = (c) => ['refused', 'let in', c.live === c.candidate ? 'refused otherwise' : {admit: 'let in', replay: 'replayed'}[c.candidate]][kindOf(c)];
 
 export function Candidate({store, now}) {
   const {candidate} = store.parts;

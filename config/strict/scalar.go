@@ -52,6 +52,8 @@ func (d *decoder) scalar(n *yaml.Node, p *plan, f *field, path string, v reflect
 		}
 		err = v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text))
 		switch {
+		case err != nil && d.src.Masks && p.masked && text == mask:
+			err = nil
 		case err != nil && (from != "" || p.masked):
 			err = fmt.Errorf("%s is not %s", shown, p.what)
 		case err == nil && tag != "!!str":

@@ -89,6 +89,9 @@ type Source struct {
 	// ReadFile resolves ${file:path}, with a path that is absolute or already
 	// relative to the working directory; nil reads up to 64 KiB from disk.
 	ReadFile func(path string) ([]byte, error)
+	// Masks lets masked values be the asterisks that [Encode] writes for them,
+	// whatever they look like otherwise; they are then left unset.
+	Masks bool
 }
 
 // Decode fills the struct that into points to and returns the document, with

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,8 +24,9 @@ func Diff() *cobra.Command {
 		Long: `Compare two configurations by what they mean: order of keys, spelling and comments do
 not count, defaults do. Secrets are compared and never shown.
 
-With --live, one file is compared with what a gateway runs. It tells the hash of its
-file's text, so only whether that is the same can be said.
+With --live, one file is compared with what a gateway runs: the left side is what runs,
+the right side the file. A gateway does not tell its secrets, so of those only whether
+they are set is compared, unless its file's text is the same.
 
 Exit code 0: they are the same; 1: they differ; 2: one cannot be read; 4: the gateway
 cannot be asked.`,
@@ -90,20 +93,53 @@ func diffLive(c *cobra.Command, a *adminFlags, cfg *config.Config, out format) e
 	if _, err := a.get(ctx, "/status", &st); err != nil {
 		return err
 	}
-	same := st.Config.Hash == cfg.Source.Hash
+	changes, err := a.changes(ctx, cfg)
+	if err != nil {
+		return err
+	}
 	w := c.OutOrStdout()
 	switch {
 	case out.json():
-		if err := writeJSON(w, map[string]any{"same": same, "file": cfg.Source.Hash, "live": st.Config.Hash}); err != nil {
-			return found(err)
+		err = writeJSON(w, map[string]any{
+			"same": len(changes) == 0, "changes": changes, "file": cfg.Source.Hash, "live": st.Config.Hash,
+		})
+	case len(changes) > 0:
+		for _, change := range changes {
+			fmt.Fprintln(w, change)
 		}
-	case same:
-		fmt.Fprintf(w, "the same: the gateway runs this text (%s)\n", st.Config.Hash)
+	case st.Config.Hash == cfg.Source.Hash:
+		fmt.Fprintf(w, "the same: the gateway runs this text (%s)\n", cfg.Source.Hash)
 	default:
-		fmt.Fprintf(w, "different: the gateway runs %s, %s is %s\n", st.Config.Hash, cfg.Source.File, cfg.Source.Hash)
+		fmt.Fprintf(w, "the same, in other words: the gateway runs %s, %s is %s; secrets are not compared\n", st.Config.Hash, cfg.Source.File, cfg.Source.Hash)
 	}
-	if !same {
+	if err != nil {
+		return found(err)
+	}
+	if len(changes) > 0 {
 		return Exit{ExitFindings, nil}
 	}
 	return nil
+}
+
+// changes are from what a gateway runs to cfg, as far as it shows that.
+func (a *adminFlags) changes(ctx context.Context, cfg *config.Config) ([]config.Change, error) {
+	res, _, err := a.open(ctx, http.MethodGet, "/config")
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return nil, exit(ExitUnreachable, fmt.Errorf("the gateway at %s broke off its answer: %w", a.address, err))
+	}
+	running, err := config.ParseShown("the configuration of "+a.address, text)
+	if err != nil {
+		return nil, exit(ExitUnreachable, fmt.Errorf("the gateway at %s is of a version whose configuration cannot be compared: %w", a.address, err))
+	}
+	// The file is looked at as the gateway shows its own.
+	file, err := config.ParseShown(cfg.Source.File, cfg.Shown())
+	if err != nil {
+		return nil, found(err)
+	}
+	return append([]config.Change{}, config.Diff(running, file)...), nil
 }

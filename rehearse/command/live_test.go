@@ -209,9 +209,17 @@ func TestStatusReloadAndLiveDiff(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, file, strings.Replace(string(text), "burst: 3", "burst: 30", 1))
-	if code, stdout, _ := ask("diff", file, "--live"); code != 1 || !strings.Contains(stdout, "different") {
+	if code, stdout, _ := ask("diff", file, "--live"); code != 1 || stdout != "tenants.limit.burst: 3 -> 30\n" {
 		t.Errorf("diff with what ran before: exit code %d, want 1\n%s", code, stdout)
 	}
+	if code, stdout, _ := ask("diff", file, "--live", "--format", "json"); code != 1 || !json.Valid([]byte(stdout)) || !strings.Contains(stdout, `"path": "tenants.limit.burst"`) {
+		t.Errorf("diff as JSON: exit code %d, want 1\n%s", code, stdout)
+	}
+	write(t, file, "# in other words\n"+strings.Replace(string(text), "a-token-of-the-tests", "a-token-of-other-tests", 1))
+	if code, stdout, stderr := ask("diff", file, "--live"); code != 0 || !strings.Contains(stdout, "in other words") || strings.Contains(stdout+stderr, "a-token") {
+		t.Errorf("diff with the same in other words, and another token: exit code %d, want 0\n%s%s", code, stdout, stderr)
+	}
+	write(t, file, strings.Replace(string(text), "burst: 3", "burst: 30", 1))
 	if code, stdout, stderr := ask("reload"); code != 0 || !strings.Contains(stdout, "changed: tenants.limit.burst") {
 		t.Errorf("reload: exit code %d\n%s%s", code, stdout, stderr)
 	}
