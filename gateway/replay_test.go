@@ -119,10 +119,10 @@ func (c *call) facts(n int, at time.Time) *admission.Request {
 
 // reading is one that both sides are told.
 type reading struct {
-	at            time.Duration
-	queue         string
-	sample        shedding.Sample
-	lost, garbage bool
+	at     time.Duration
+	queue  string
+	sample shedding.Sample
+	lost   bool
 }
 
 // A running gateway is recorded under random policies, traffic and signals. A
