@@ -1,6 +1,8 @@
 package idempotency
 
 import (
+	"context"
+	"encoding/binary"
 	"testing"
 	"time"
 
@@ -49,6 +51,41 @@ func TestAReplayFromMemoryAllocatesNothing(t *testing.T) {
 		}
 	}); n != 0 {
 		t.Errorf("a replay from memory makes %v allocations, want 0", n)
+	}
+}
+
+// winning is a store that lets everybody have what they want.
+type winning struct{ Store }
+
+func (winning) Claim(context.Context, string, *Record) (*Reading, error) { return nil, nil }
+func (winning) Settle(context.Context, string, Owner, *Record) error     { return nil }
+func (winning) Release(context.Context, string, Owner, bool) (_ error)   { return nil }
+
+// What a new key costs the gate besides what its store does: flight, claim, name,
+// reading the header, record, a field and the body kept, and its place in the
+// cache.
+func TestANewKeyAllocatesLittle(t *testing.T) {
+	names, err := NewNames(NameOptions{Secrets: [][]byte{make([]byte, 16)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := New(winning{}, names, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Policy{Lease: time.Second, Retention: time.Hour, MaxReplay: 1000}
+	field, value := []byte("Content-Type"), []byte("application/json")
+	header := func(yield func(k, v []byte) bool) { yield(field, value) }
+	body, key := make([]byte, 100), make([]byte, 8)
+	if n := testing.AllocsPerRun(1000, func() {
+		binary.LittleEndian.PutUint64(key, binary.LittleEndian.Uint64(key)+1)
+		k := g.Prepare(&Ask{Tenant: "tenant", Scope: "create-order", Key: key, Policy: p})
+		c := g.Claim(t.Context(), &k).Claim
+		if g.Settle(c, admission.Answered, Response{Status: 201, Header: header, Body: body}) != StatusFresh {
+			t.Fatal("not settled")
+		}
+	}); n > 8 && !raceEnabled {
+		t.Errorf("a new key makes %v allocations, want 8 at most", n)
 	}
 }
 

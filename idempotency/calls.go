@@ -10,8 +10,7 @@ import (
 
 func (g *Gate) storeClaim(ctx context.Context, c *Claim) (*Reading, error) {
 	start := time.Now()
-	record := c.record // the store may keep it
-	found, err := g.store.Claim(ctx, c.name, &record)
+	found, err := g.store.Claim(ctx, c.name, c.record)
 	g.stats.called(OpClaim, start, failed(err))
 	return found, err
 }

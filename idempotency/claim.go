@@ -103,12 +103,14 @@ func (g *Gate) ask(ctx context.Context, k *Keyed, p *patience) (f Finding, found
 			if err != nil && !errors.Is(err, ErrLost) {
 				return g.unchecked(k, c, err), place{}, err
 			}
-			c.record.Owner = newOwner(1)
+			c.renew()
 			continue
 		}
 		switch meet(r, found.Left, k.fingerprint, c.record.Owner) {
 		case mine:
-			c.id, c.name, c.record = k.ids[found.name], g.names.spell(k.ids[found.name]), *r
+			if c.record = r; found.name > 0 {
+				c.id, c.name = k.ids[found.name], g.names.spell(k.ids[found.name])
+			}
 			return Finding{Verdict: admission.Admit, Status: StatusFresh, Claim: c}, place{}, nil
 		case vacant, lapsed: // what stood in the way went away
 		default:
@@ -136,11 +138,11 @@ func (g *Gate) waitOut(ctx context.Context, k *Keyed, c *Claim, at place, p *pat
 // newClaim draws a new owner for k.
 func (g *Gate) newClaim(k *Keyed) *Claim {
 	now := time.Now()
-	return &Claim{
+	c := &Claim{
 		policy: k.policy,
 		id:     k.ids[0],
 		name:   g.names.spell(k.ids[0]),
-		record: Record{
+		first: Record{
 			State:       InFlight,
 			Owner:       newOwner(1),
 			OnUnknown:   k.policy.OnUnknown,
@@ -151,6 +153,16 @@ func (g *Gate) newClaim(k *Keyed) *Claim {
 			Credential:  k.tags[0],
 		},
 	}
+	c.record = &c.first
+	return c
+}
+
+// renew gives c another owner, since what was written for the one it has may
+// still be on its way.
+func (c *Claim) renew() {
+	next := *c.record
+	next.Owner = newOwner(1)
+	c.record = &next
 }
 
 // place is what was found, under which of the names, and when the store was
@@ -171,7 +183,7 @@ func (g *Gate) try(ctx context.Context, k *Keyed, c *Claim) (place, error) {
 	case err != nil:
 		return place{}, err
 	case found == nil:
-		found = &Reading{&c.record, c.record.Retention}
+		found = &Reading{c.record, c.record.Retention}
 	case found.Record.Owner.same(c.record.Owner):
 		g.stats.recovered.Add(1)
 	default:
@@ -193,7 +205,7 @@ func (g *Gate) try(ctx context.Context, k *Keyed, c *Claim) (place, error) {
 		return own, nil
 	}
 	g.withdraw(c.name, c.record.Owner)
-	c.record.Owner = newOwner(1) // the withdrawal may still be under way
+	c.renew()
 	return g.look(ctx, k, c, place{other, 1, asked})
 }
 
@@ -203,7 +215,7 @@ func (g *Gate) look(ctx context.Context, k *Keyed, c *Claim, at place) (place, e
 	if at.Record.State != InFlight || at.Record.Fingerprint != k.fingerprint {
 		return at, nil
 	}
-	mine := c.record
+	mine := *c.record
 	mine.Credential = k.tags[at.name]
 	next := successor(at.Record, mine)
 	asked := time.Now()
@@ -243,7 +255,8 @@ func (g *Gate) pause(ctx context.Context, p *patience, pause *time.Duration) boo
 // itself after all.
 func (g *Gate) follow(ctx context.Context, k *Keyed, fl *flight, p *patience) (f Finding, decided bool) {
 	joined := time.Now()
-	if !fl.follow(g.options.MaxWaitersPerKey) {
+	asked, ended, ok := fl.follow(g.options.MaxWaitersPerKey)
+	if !ok {
 		g.stats.waitersUp.Add(1)
 		return inProgress(), true
 	}
@@ -255,7 +268,7 @@ func (g *Gate) follow(ctx context.Context, k *Keyed, fl *flight, p *patience) (f
 
 	left := p.left() // starts the clock
 	select {         // bounded by the store's time-outs and the leader's own patience
-	case <-fl.asked:
+	case <-asked:
 	case <-ctx.Done():
 		return inProgress(), true
 	}
@@ -275,7 +288,7 @@ func (g *Gate) follow(ctx context.Context, k *Keyed, fl *flight, p *patience) (f
 	timer := time.NewTimer(left)
 	defer timer.Stop()
 	select {
-	case <-fl.ended:
+	case <-ended:
 		return g.heed(k, 0, Reading{fl.result, k.policy.Retention}, p)
 	case <-timer.C:
 	case <-ctx.Done():

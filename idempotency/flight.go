@@ -22,7 +22,12 @@ type flightShard struct {
 // flight is one leading request. It first asks the store; if it wins the
 // record it then executes, until it ends.
 type flight struct {
-	id    id
+	id id
+
+	mu        sync.Mutex
+	stage     stage
+	following int
+	// Made for the first who follows: most requests are not repeated.
 	asked chan struct{} // closed when what the store said is known
 	ended chan struct{} // closed when the leader's request is over, if it won
 
@@ -33,10 +38,16 @@ type flight struct {
 
 	// Set before ended is closed.
 	result *Record // how the record was settled; nil if it was freed or is not known to be stored
-
-	mu        sync.Mutex
-	following int
 }
+
+// stage is how far a flight has come.
+type stage uint8
+
+const (
+	asking stage = iota
+	executing
+	over
+)
 
 func newFlights() *flights {
 	fs := &flights{}
@@ -57,18 +68,28 @@ func (fs *flights) join(i id, now time.Time) (f *flight, leads bool) {
 	if f = s.by[i]; f != nil && !f.outlived(now) {
 		return f, false
 	}
-	f = &flight{id: i, asked: make(chan struct{}), ended: make(chan struct{})}
+	f = &flight{id: i}
 	s.by[i] = f
 	return f, true
 }
 
 func (f *flight) outlived(now time.Time) bool {
-	select {
-	case <-f.asked:
-		return f.won != nil && now.After(f.won.until)
-	default:
-		return false
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.stage != asking && f.won != nil && now.After(f.won.until)
+}
+
+// reach tells those who follow how far f has come.
+func (f *flight) reach(s stage) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.asked != nil && f.stage == asking {
+		close(f.asked)
 	}
+	if f.ended != nil && s == over {
+		close(f.ended)
+	}
+	f.stage = s
 }
 
 // landed forgets f, so that the next request for its record leads.
@@ -85,31 +106,40 @@ func (fs *flights) landed(f *flight) {
 func (fs *flights) finishAsking(f *flight, found place, err error) {
 	f.found, f.err = found, err
 	fs.landed(f)
-	close(f.asked)
+	f.reach(over)
 }
 
 // executes tells followers that the leader won.
 func (f *flight) executes(c *Claim) {
 	f.won = c
-	close(f.asked)
+	f.reach(executing)
 }
 
 // end tells followers what came of the leader's request.
 func (fs *flights) end(f *flight, result *Record) {
 	f.result = result
 	fs.landed(f)
-	close(f.ended)
+	f.reach(over)
 }
 
 // follow counts a follower in, unless there are limit already.
-func (f *flight) follow(limit int) bool {
+func (f *flight) follow(limit int) (asked, ended <-chan struct{}, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.following >= limit {
-		return false
+		return nil, nil, false
 	}
 	f.following++
-	return true
+	if f.asked == nil {
+		f.asked, f.ended = make(chan struct{}), make(chan struct{})
+		if f.stage != asking {
+			close(f.asked)
+		}
+		if f.stage == over {
+			close(f.ended)
+		}
+	}
+	return f.asked, f.ended, true
 }
 
 func (f *flight) unfollow() {

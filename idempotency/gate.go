@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -313,12 +312,13 @@ type Claim struct {
 	policy   *Policy
 	id       id
 	name     string
-	record   Record
+	record   *Record // not changed, but replaced: stores may keep it
+	first    Record  // what record is to begin with
 	flight   *flight
 	until    time.Time // lease's end, on this gateway's clock
 	bypassed bool
-	ended    sync.Once
-	status   Status
+	ended    atomic.Bool
+	header   keeper // of the answer; here, since it needs memory while it is read
 }
 
 // Attempt is how many claims have been made on the record, this one included:

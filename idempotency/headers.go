@@ -2,6 +2,7 @@ package idempotency
 
 import (
 	"iter"
+	"slices"
 	"strings"
 )
 
@@ -43,49 +44,46 @@ func hasPrefixFold(s, prefix string) bool {
 	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
 }
 
-// keepFields copies those lines of an answer's header that belong in a replay:
-// the usual ones and the extra ones, in their order. Fields that the origin
-// names in a Connection line are about the connection and left out. It also
-// reports whether the answer carries Retry-After.
-func keepFields(header iter.Seq2[[]byte, []byte], extra []string) (kept []Field, retryAfter bool) {
+// keeper copies those lines of an answer's header that belong in a replay: the
+// usual ones and the extra ones, in their order. Fields that the origin names in
+// a Connection line are about the connection and left out.
+type keeper struct {
+	extra      []string
+	kept       []Field // has room from the start, or not
+	retryAfter bool    // the answer carries Retry-After
+	connection []string
+	size       int
+}
+
+// keep reads header, which may be nil.
+func (k *keeper) keep(header iter.Seq2[[]byte, []byte]) {
 	if header == nil {
-		return nil, false
+		return
 	}
-	var connection []string
-	size := 0
-	for k, v := range header {
-		// Compared before it is copied: most lines are not kept.
-		name := canonicalName(k, extra)
-		if name == "" {
-			switch {
-			case strings.EqualFold(string(k), "Retry-After"):
-				retryAfter = true
-			case strings.EqualFold(string(k), "Connection"):
-				for token := range strings.SplitSeq(string(v), ",") {
-					connection = append(connection, strings.TrimSpace(token))
-				}
-			}
-			continue
-		}
-		if size += len(name) + len(v); size > maxKeptFields {
-			continue
-		}
-		if kept == nil {
-			kept = make([]Field, 0, 4)
-		}
-		kept = append(kept, Field{Name: name, Value: string(v)})
+	header(k.line)
+	if len(k.connection) > 0 {
+		k.kept = slices.DeleteFunc(k.kept, func(f Field) bool { return listed(k.connection, f.Name) })
 	}
-	if len(connection) == 0 {
-		return kept, retryAfter
+}
+
+// line reads one line, and wants the next.
+func (k *keeper) line(name, value []byte) bool {
+	// Compared before it is copied: most lines are not kept.
+	if is := canonicalName(name, k.extra); is != "" {
+		if k.size += len(is) + len(value); k.size <= maxKeptFields {
+			k.kept = append(k.kept, Field{Name: is, Value: string(value)})
+		}
+		return true
 	}
-	n := 0
-	for _, f := range kept {
-		if !listed(connection, f.Name) {
-			kept[n] = f
-			n++
+	switch {
+	case strings.EqualFold(string(name), "Retry-After"):
+		k.retryAfter = true
+	case strings.EqualFold(string(name), "Connection"):
+		for token := range strings.SplitSeq(string(value), ",") {
+			k.connection = append(k.connection, strings.TrimSpace(token))
 		}
 	}
-	return kept[:n], retryAfter
+	return true
 }
 
 // canonicalName returns the kept field that k names, or "".

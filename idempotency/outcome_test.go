@@ -78,9 +78,11 @@ func TestKeptFields(t *testing.T) {
 			}
 		}
 	}
-	got, retryAfter := keepFields(header, []string{"X-Order", "X-Trace"})
+	k := keeper{extra: []string{"X-Order", "X-Trace"}}
+	k.keep(header)
+	got := k.kept
 	want := []Field{{Name: "Content-Type", Value: "text/plain"}, {Name: "Link", Value: "<a>"}, {Name: "Link", Value: "<b>"}, {Name: "X-Trace", Value: "1"}}
-	if !retryAfter {
+	if !k.retryAfter {
 		t.Error("Retry-After was not seen")
 	}
 	if len(got) != len(want) {

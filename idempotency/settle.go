@@ -18,32 +18,38 @@ import (
 // Settle has its own time limits, so that a client that hung up changes
 // nothing; it keeps nothing of r, which matters only for answered requests.
 func (g *Gate) Settle(c *Claim, o admission.Outcome, r Response) Status {
-	first := false
-	c.ended.Do(func() {
-		first = true
-		c.status = g.settle(c, o, r)
-		g.stats.count(c.status)
-	})
-	if !first {
+	if c.ended.Swap(true) {
 		return StatusNone
 	}
-	return c.status
+	status := g.settle(c, o, &r)
+	g.stats.count(status)
+	return status
 }
 
 // Release ends c because nothing was sent: the next request with the key is
 // the first again.
 func (g *Gate) Release(c *Claim) { g.Settle(c, admission.NotSent, Response{}) }
 
-func (g *Gate) settle(c *Claim, o admission.Outcome, r Response) Status {
-	fields, retryAfter := keepFields(r.Header, c.policy.KeepHeaders)
-	ending := Judge(o, r.Status, retryAfter, c.policy)
+func (g *Gate) settle(c *Claim, o admission.Outcome, r *Response) Status {
+	// One piece of memory for all that is kept besides body and values.
+	k := new(struct {
+		record Record
+		answer Answer
+		fields [4]Field
+	})
+	h := &c.header
+	*h = keeper{extra: c.policy.KeepHeaders, kept: k.fields[:0]}
+	h.keep(r.Header)
+	ending := Judge(o, r.Status, h.retryAfter, c.policy)
 	if ending == Free {
 		return g.free(c)
 	}
-	next := c.record
+	next := &k.record
+	*next = *c.record
 	next.Settled = time.Now()
 	if o == admission.Answered {
-		next.Answer = &Answer{Status: r.Status, Fields: fields}
+		k.answer = Answer{Status: r.Status, Fields: h.kept}
+		next.Answer = &k.answer
 		next.State = Completed
 		switch {
 		case r.BodyOmitted || len(r.Body) > c.policy.MaxReplay:
@@ -55,7 +61,7 @@ func (g *Gate) settle(c *Claim, o admission.Outcome, r Response) Status {
 	if ending == Doubt {
 		next.State = InDoubt
 	}
-	return g.write(c, &next)
+	return g.write(c, next)
 }
 
 // write stores the settled record of c and tells those who wait for it.
