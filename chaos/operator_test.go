@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"time"
 )
 
 // resolution is what the operator made of a record in doubt.
@@ -90,18 +91,41 @@ func (w *world) resolve(at *gateway, rec record, executed *entry) bool {
 	w.operated[rec] = res
 	w.mu.Unlock()
 	text, _ := json.Marshal(ask)
-	got, err := http.Post("http://"+at.now.Load().admin+"/records", "application/json", bytes.NewReader(text))
-	if err != nil {
-		w.violate("%s: an operator cannot resolve it: %v", rec, err)
-		return false
+	status, said, again := 0, "", false
+	for deadline := time.Now().Add(operatorPatience); ; again = true {
+		var err error
+		if status, said, err = post(at, text); err != nil {
+			w.violate("%s: an operator cannot resolve it: %v", rec, err)
+			return false
+		}
+		// A store that is slow to answer says nothing of whether it has done it.
+		if status != http.StatusServiceUnavailable || time.Now().After(deadline) {
+			break
+		}
 	}
-	defer got.Body.Close()
-	said, _ := io.ReadAll(got.Body)
 	res.to = w.now()
-	if got.StatusCode != http.StatusOK {
-		w.violate("%s: an operator cannot resolve it: %s: %s", rec, got.Status, said)
+	done := status == http.StatusOK
+	if again { // an earlier try may have been carried out unheard
+		done = done || executed != nil && status == http.StatusConflict || executed == nil && status == http.StatusNotFound
+	}
+	if !done {
+		w.violate("%s: an operator cannot resolve it: %d: %s", rec, status, said)
 		return false
 	}
 	w.count(func(f *figures) { f.resolved++ })
 	return true
+}
+
+// operatorPatience is how long an operator asks a gateway whose store does not
+// answer.
+const operatorPatience = 15 * time.Second
+
+func post(at *gateway, text []byte) (status int, said string, err error) {
+	got, err := http.Post("http://"+at.now.Load().admin+"/records", "application/json", bytes.NewReader(text))
+	if err != nil {
+		return 0, "", err
+	}
+	defer got.Body.Close()
+	body, err := io.ReadAll(got.Body)
+	return got.StatusCode, string(body), err
 }
