@@ -228,6 +228,20 @@ func TestUnmatchedRequestsPass(t *testing.T) {
 	}
 }
 
+// A file that changes while a start still waits for its first readings is
+// noticed all the same.
+func TestChangeWhileStarting(t *testing.T) {
+	origin, _ := countingOrigin(t)
+	release := make(chan struct{})
+	signal := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	t.Cleanup(signal.Close)
+	t.Cleanup(func() { close(release) })
+	queue := "queues: {jobs: {max_useful_age: 1m, signal: {every: 1s, http: {url: " + signal.URL + ", age: /age}}, shed: {standard: {from: 30s, full: 40s}}}}\n"
+	p, file := start(t, configFor(origin.URL, queue))
+	write(t, file, configFor(origin.URL, strings.Replace(queue, "1m", "2m", 1)))
+	p.until("the change is in force", func() bool { return strings.Contains(p.log.String(), "msg=reloaded") })
+}
+
 // Property 10: a reload loses no request and no bucket level, and a bad file
 // changes nothing.
 func TestReloadUnderLoad(t *testing.T) {

@@ -245,7 +245,7 @@ func (g *Gateway) AdminAddr() string { return g.admin.Addr() }
 // any more, and running requests finish. It returns nil if everything that was
 // accepted was answered.
 func (g *Gateway) Run(ctx context.Context) error {
-	cfg := g.current.Load().cfg
+	cfg, files := g.current.Load().cfg, fingerprint(g.files())
 	g.log.Info("sluice is serving",
 		"version", g.opts.Version, "listen", g.Addr(), "admin", g.AdminAddr(),
 		"origin", originURLs(cfg), "config", cfg.Source.File, "hash", cfg.Source.Hash, "routes", len(cfg.Routes))
@@ -261,7 +261,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	go func() { served <- g.server.Serve(g.listener) }()
 	watching, stopWatching := context.WithCancel(ctx)
 	var background sync.WaitGroup
-	background.Go(func() { g.watch(watching) })
+	background.Go(func() { g.watch(watching, files) })
 	background.Go(func() { g.checkHealth(watching) })
 	background.Go(func() { g.narrate(watching) })
 	background.Go(func() { g.store.check(watching, g) })

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"os"
+	"slices"
 	"time"
 
 	"sluice/admin"
@@ -120,12 +121,12 @@ func (g *Gateway) Reload(_ context.Context, trigger string) (admin.ReloadReport,
 
 // watch reloads when the content of a file that the configuration consists of
 // has changed. It compares content, not times or inodes: a mounted ConfigMap
-// changes by a swapped symlink.
-func (g *Gateway) watch(ctx context.Context) {
+// changes by a swapped symlink. seen is what was there when the configuration in
+// force was loaded.
+func (g *Gateway) watch(ctx context.Context, seen [sha256.Size]byte) {
 	if g.opts.Path == "" && g.opts.CandidatePath == "" {
 		return
 	}
-	seen := fingerprint(g.files())
 	for {
 		every := time.Duration(g.current.Load().cfg.Reload.Watch)
 		if every <= 0 {
@@ -140,8 +141,11 @@ func (g *Gateway) watch(ctx context.Context) {
 			continue
 		}
 		if now := fingerprint(g.files()); now != seen && g.settled(ctx, now) {
+			of := g.files()
 			_, _ = g.Reload(ctx, triggerFile)
-			seen = fingerprint(g.files())
+			if seen = now; !slices.Equal(of, g.files()) {
+				seen = fingerprint(g.files())
+			}
 		}
 	}
 }
