@@ -45,11 +45,11 @@ type Options struct {
 	Metrics  *Metrics      // required
 	Live     *Live         // required; the server runs it
 	Config   func() []byte // the configuration in force as YAML, without secrets; nil: it is not served
-	Records  Records      // nil: there are none
-	Explain  Explain      // nil: what the tail holds is all there is to tell
-	Signals  Signals      // nil: there are none
-	Sections []Section    // shown in the status besides what is always there
-	Logger   *slog.Logger // nil means slog.Default()
+	Records  Records       // nil: there are none
+	Explain  Explain       // nil: what the tail holds is all there is to tell
+	Signals  Signals       // nil: there are none
+	Sections []Section     // shown in the status besides what is always there
+	Logger   *slog.Logger  // nil means slog.Default()
 }
 
 // Server is the private listener. Its methods are safe for concurrent use;

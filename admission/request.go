@@ -181,7 +181,7 @@ type Event struct {
 	// where the stage was not reached. Asked is the time by which the gates
 	// decided, Decided when they had: in between, requests wait for places.
 	Asked, Decided, Sent, OriginAnswered, Done time.Duration
-	BytesIn, BytesOut                   int64
+	BytesIn, BytesOut                          int64
 }
 
 // Observer is told of every request once, at its end. Implementations must be
