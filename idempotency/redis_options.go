@@ -5,11 +5,14 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"runtime"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"sluice/internal/nowait"
 )
 
 // RedisOptions says which Redis keeps the records, version 7 or newer. Give
@@ -67,7 +70,22 @@ func (o *RedisOptions) client() (redis.UniversalClient, error) {
 	u.DisableIdentity = true
 	u.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	u.PipelinePoolSize = -1 // one pool serves both, so that Connections holds
+	u.Dialer = quietly(redis.NewDialer(&redis.Options{DialTimeout: try, TLSConfig: u.TLSConfig}))
 	return redis.NewUniversalClient(u), nil
+}
+
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+// quietly makes connections that the scheduler does not hear of; see package
+// nowait. Those with TLS stay as they are.
+func quietly(dial dialer) dialer {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return nowait.Wrap(c), nil
+	}
 }
 
 func (o *RedisOptions) universal() (*redis.UniversalOptions, error) {
