@@ -20,7 +20,7 @@ export function TopSections({store}) {
 export function Sections({store}) {
   const reported = store.parts.sections ?? {};
   const names = [...Object.keys(views).filter((n) => n in reported), ...Object.keys(reported).filter((n) => !(n in views) && !(n in top))];
-  return html`<div class="grid">${names.map((name) => html`<${views[name] ?? Other} key=${name} name=${name} value=${reported[name]} store=${store} />`)}</div>`;
+  return html`<div class=${names.length % 3 === 0 ? 'grid three' : 'grid'}>${names.map((name) => html`<${views[name] ?? Other} key=${name} name=${name} value=${reported[name]} store=${store} />`)}</div>`;
 }
 
 // inOrder lists what is said of each class, most important first.

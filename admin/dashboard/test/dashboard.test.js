@@ -224,6 +224,7 @@ test('a hidden page gives its connection back', async () => {
     document.dispatchEvent(new Event('visibilitychange'));
   }, hidden);
   await hide(true);
+  await page.locator('.connection', {hasText: 'Paused while hidden'}).waitFor();
   const stopped = await offered(page);
   await page.waitForTimeout(2500);
   assert.equal(await offered(page), stopped);
