@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"sluice/internal/testbuffer"
 )
 
 // BenchmarkDashboardReaders tells what ten readers of the live stream, one of
@@ -42,7 +44,7 @@ shutdown: {drain: 0s}
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	cmd, log := exec.Command(program, "run", "--config", file), &syncBuffer{}
+	cmd, log := exec.Command(program, "run", "--config", file), &testbuffer.Buffer{}
 	cmd.Stderr = log
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)

@@ -21,6 +21,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"sluice/internal/testbuffer"
 )
 
 // The tests here run the real program, built once, and talk to it over real
@@ -50,27 +52,10 @@ type process struct {
 	t             *testing.T
 	cmd           *exec.Cmd
 	client, admin string // addresses
-	log           *syncBuffer
+	log           *testbuffer.Buffer
 	done          chan struct{} // closed once it has ended
 	patience      time.Duration // of until; 0: 15 s
 	err           error
-}
-
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 var serving = regexp.MustCompile(`msg="sluice is serving".* listen=(\S+) admin=(\S+)`)
@@ -81,7 +66,7 @@ func start(t *testing.T, config string, flags ...string) (*process, string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	write(t, file, config)
-	p := &process{t: t, cmd: exec.Command(program, append([]string{"run", "--config", file}, flags...)...), log: &syncBuffer{}, done: make(chan struct{})}
+	p := &process{t: t, cmd: exec.Command(program, append([]string{"run", "--config", file}, flags...)...), log: &testbuffer.Buffer{}, done: make(chan struct{})}
 	p.cmd.Stderr = p.log
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,26 +15,16 @@ import (
 	"time"
 
 	"sluice/admission"
+	"sluice/internal/testbuffer"
 )
 
-// buffer is a writer that can be read while written.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
+// buffer keeps a decision log.
+type buffer struct{ testbuffer.Buffer }
 
 // lines are the lines of one kind.
 func (b *buffer) lines(t *testing.T, kind string) (lines []map[string]any) {
 	t.Helper()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for sc := bufio.NewScanner(bytes.NewReader(b.b.Bytes())); sc.Scan(); {
+	for sc := bufio.NewScanner(strings.NewReader(b.String())); sc.Scan(); {
 		var l map[string]any
 		if err := json.Unmarshal(sc.Bytes(), &l); err != nil {
 			t.Fatalf("%v in line %s", err, sc.Text())
@@ -97,8 +86,8 @@ func TestLogLine(t *testing.T) {
 			t.Errorf("field %s is not on the list", k)
 		}
 	}
-	if strings.Contains(out.b.String(), "secret") {
-		t.Errorf("the line holds what it must not: %s", out.b.String())
+	if strings.Contains(out.String(), "secret") {
+		t.Errorf("the line holds what it must not: %s", out.String())
 	}
 }
 
@@ -233,8 +222,8 @@ func TestFailingOutput(t *testing.T) {
 	if got, want := l.Counts(), (LogCounts{Failed: 5}); got != want {
 		t.Errorf("counts %+v, want %+v", got, want)
 	}
-	if n := strings.Count(logged.b.String(), "disk full"); n != 1 {
-		t.Errorf("reported %d times, want once: %s", n, logged.b.String())
+	if n := strings.Count(logged.String(), "disk full"); n != 1 {
+		t.Errorf("reported %d times, want once: %s", n, logged.String())
 	}
 }
 

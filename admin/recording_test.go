@@ -68,7 +68,7 @@ func written(t *testing.T, p *Policy, o LogOptions, events ...*admission.Event) 
 		t.Fatal(err)
 	}
 	var lines []DecisionLine
-	for _, text := range strings.Split(strings.TrimSpace(out.b.String()), "\n") {
+	for _, text := range strings.Split(strings.TrimSpace(out.String()), "\n") {
 		if !strings.HasPrefix(text, `{"kind":"decision"`) {
 			continue
 		}
@@ -92,8 +92,8 @@ func TestRecordHoldsFactsAndNoSecrets(t *testing.T) {
 		{"Idempotency-Key", `"secret-key"`}, {"Sluice-Ticket", "AQIAAAAAAAAAABEiM0RVZneI"},
 	}
 	out, lines := written(t, p, LogOptions{Hider: hider}, recordable(p, header))
-	if strings.Contains(out.b.String(), "secret") {
-		t.Errorf("a secret is in the recording: %s", out.b.String())
+	if strings.Contains(out.String(), "secret") {
+		t.Errorf("a secret is in the recording: %s", out.String())
 	}
 	if len(lines) != 1 {
 		t.Fatalf("%d lines, want 1", len(lines))

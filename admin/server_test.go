@@ -300,7 +300,7 @@ func TestToken(t *testing.T) {
 			t.Errorf("%s with %q: %d, want %d", c.path, c.auth, res.StatusCode, c.want)
 		}
 	}
-	if strings.Contains(ts.logged.b.String(), "s3cret") {
+	if strings.Contains(ts.logged.String(), "s3cret") {
 		t.Error("the log holds the token")
 	}
 }

@@ -3,7 +3,6 @@
 package chaos
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"os"
@@ -16,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"sluice/internal/testbuffer"
 )
 
 var program string
@@ -69,7 +70,7 @@ type process struct {
 	cmd           *exec.Cmd
 	client, admin string // addresses
 	gen           int
-	log           *logBuffer
+	log           *testbuffer.Buffer
 	done          chan struct{} // closed once it has ended
 	err           error         // set before
 
@@ -77,29 +78,11 @@ type process struct {
 	draining atomic.Bool
 }
 
-// logBuffer keeps what a gateway logs.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
 var serving = regexp.MustCompile(`msg="sluice is serving".* listen=(\S+) admin=(\S+)`)
 
 // start starts the next generation and lets clients come to it.
 func (g *gateway) start() {
-	p := &process{cmd: exec.Command(program, "run", "--config", g.config), log: &logBuffer{}, done: make(chan struct{})}
+	p := &process{cmd: exec.Command(program, "run", "--config", g.config), log: &testbuffer.Buffer{}, done: make(chan struct{})}
 	if before := g.now.Load(); before != nil {
 		p.gen = before.gen + 1
 	}

@@ -10,12 +10,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
+
+	"sluice/internal/testbuffer"
 )
 
 // topState is what a gateway could say.
@@ -172,24 +173,6 @@ func TestTopKeys(t *testing.T) {
 	}
 }
 
-// screenWriter keeps what is written to a terminal.
-type screenWriter struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *screenWriter) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *screenWriter) text() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return ansi.Strip(s.b.String())
-}
-
 // The whole program, with a running gateway: it shows a refusal, without colours
 // where they are not wanted, and ends at q.
 func TestTopWithARunningGateway(t *testing.T) {
@@ -198,7 +181,8 @@ func TestTopWithARunningGateway(t *testing.T) {
 		post(t, g, "/put", "acme")
 	}
 	t.Setenv(tokenVariable, "a-token-of-the-tests")
-	out := &screenWriter{}
+	out := &testbuffer.Buffer{}
+	screen := func() string { return ansi.Strip(out.String()) }
 	keys, typed := io.Pipe()
 	a := adminFlags{address: g.AdminAddr()}
 	ended := make(chan error, 1)
@@ -206,9 +190,9 @@ func TestTopWithARunningGateway(t *testing.T) {
 		ended <- a.top(t.Context(), tea.WithInput(keys), tea.WithOutput(out), tea.WithWindowSize(110, 45),
 			tea.WithEnvironment([]string{"TERM=xterm-256color", "NO_COLOR=1"}))
 	}()
-	until(t, "tenant_limit", out.text)
-	until(t, "put", out.text)
-	if strings.Contains(out.b.String(), "\x1b[31m") {
+	until(t, "tenant_limit", screen)
+	until(t, "put", screen)
+	if strings.Contains(out.String(), "\x1b[31m") {
 		t.Error("NO_COLOR is not heard")
 	}
 	if _, err := typed.Write([]byte("q")); err != nil {
