@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"sluice/config/strict/schematest"
 )
 
 // FuzzParse checks of any text at all: the loader does not panic and ends soon;
@@ -21,7 +23,7 @@ func FuzzParse(f *testing.F) {
 			f.Add(read(f, file))
 		}
 	}
-	schema := compileSchema(f)
+	schema := schematest.Compile(f, Schema())
 	loader := testLoader()
 	loader.ReadFile = func(string) ([]byte, error) { return nil, os.ErrNotExist }
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -34,7 +36,7 @@ func FuzzParse(f *testing.F) {
 			checkProblems(t, data, err)
 			return
 		}
-		if doc, ok := toJSON(t, data); ok && !strings.Contains(string(data), "<<") {
+		if doc, ok := schematest.Value(t, data); ok && !strings.Contains(string(data), "<<") {
 			if err := schema.Validate(doc); err != nil {
 				t.Errorf("the schema refuses what the loader accepts: %v", err)
 			}

@@ -4,17 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"gopkg.in/yaml.v3"
-
 	"sluice/config/strict"
 	"sluice/config/strict/comments"
+	"sluice/config/strict/schematest"
 )
 
 var update = flag.Bool("update", false, "write what the tests find instead of comparing with it")
@@ -75,67 +72,10 @@ func TestSchemaDescribesEveryKey(t *testing.T) {
 	}
 }
 
-// compileSchema returns the committed schema, ready to validate with.
-func compileSchema(t testing.TB) *jsonschema.Schema {
-	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("config.schema.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	compiled, err := c.Compile("config.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return compiled
-}
-
-// toJSON reads YAML as an editor would, or reports that it can't.
-func toJSON(t testing.TB, data []byte) (any, bool) {
-	t.Helper()
-	var v any
-	if err := yaml.Unmarshal(data, &v); err != nil {
-		return nil, false
-	}
-	text, err := json.Marshal(textKeys(v))
-	if err != nil {
-		return nil, false
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return doc, true
-}
-
-// textKeys makes every key a text, as JSON has them.
-func textKeys(v any) any {
-	switch v := v.(type) {
-	case map[any]any:
-		out := map[string]any{}
-		for key, inner := range v {
-			out[fmt.Sprint(key)] = textKeys(inner)
-		}
-		return out
-	case map[string]any:
-		for key, inner := range v {
-			v[key] = textKeys(inner)
-		}
-	case []any:
-		for i, inner := range v {
-			v[i] = textKeys(inner)
-		}
-	}
-	return v
-}
-
 func TestSchemaAcceptsWhatTheLoaderAccepts(t *testing.T) {
-	schema := compileSchema(t)
+	schema := schematest.Compile(t, Schema())
 	for _, file := range append(glob(t, "testdata/good/*.yaml"), "../config.yaml") {
-		doc, ok := toJSON(t, read(t, file))
+		doc, ok := schematest.Value(t, read(t, file))
 		if !ok {
 			t.Errorf("%s does not read as YAML", file)
 			continue
@@ -154,9 +94,9 @@ func TestSchemaRefusesWhatTheLoaderRefuses(t *testing.T) {
 	if err := json.Unmarshal(read(t, "testdata/beyond-schema.json"), &beyondSchema); err != nil {
 		t.Fatal(err)
 	}
-	schema := compileSchema(t)
+	schema := schematest.Compile(t, Schema())
 	for _, file := range glob(t, "testdata/bad/*.yaml") {
-		doc, ok := toJSON(t, read(t, file))
+		doc, ok := schematest.Value(t, read(t, file))
 		if !ok {
 			continue // not even YAML to an editor
 		}

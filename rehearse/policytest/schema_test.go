@@ -2,7 +2,6 @@ package policytest
 
 import (
 	"bytes"
-	"encoding/json"
 	"maps"
 	"os"
 	"path/filepath"
@@ -10,10 +9,10 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	"gopkg.in/yaml.v3"
 
 	"sluice/config/strict"
 	"sluice/config/strict/comments"
+	"sluice/config/strict/schematest"
 )
 
 func TestSchemaIsCurrent(t *testing.T) {
@@ -40,18 +39,7 @@ func TestSchemaIsCurrent(t *testing.T) {
 
 // Editors accept what is shipped, and complain of what is wrong in its form.
 func TestSchemaAgreesWithTheLoader(t *testing.T) {
-	var doc any
-	if err := json.Unmarshal(Schema(), &doc); err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("test.schema.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	s, err := c.Compile("test.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := schematest.Compile(t, Schema())
 	files, err := filepath.Glob("../../examples/*" + Suffix)
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no examples: %v", err)
@@ -73,17 +61,9 @@ func TestSchemaAgreesWithTheLoader(t *testing.T) {
 
 func validate(t *testing.T, s *jsonschema.Schema, data []byte) error {
 	t.Helper()
-	var v any
-	if err := yaml.Unmarshal(data, &v); err != nil {
-		t.Fatal(err)
-	}
-	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
+	value, ok := schematest.Value(t, data)
+	if !ok {
+		t.Fatalf("this is no YAML:\n%s", data)
 	}
 	return s.Validate(value)
 }
