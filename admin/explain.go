@@ -33,7 +33,8 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var told Explained
-	if l, ok := s.o.Live.find(id); ok {
+	if rec, ok := s.o.Live.find(id); ok {
+		l := rec.line()
 		told.Decision = &l
 	}
 	err := error(nil)

@@ -46,15 +46,20 @@ var credentials = []string{
 // whatever a policy makes of it.
 func IsCredential(field string) bool { return slices.Contains(credentials, strings.ToLower(field)) }
 
+// Secret reports whether the field of that name holds a credential, so that it is
+// not recorded.
+func (f *Facts) Secret(name string) bool {
+	return IsCredential(name) || slices.ContainsFunc(f.Identity, func(p IdentityPlace) bool {
+		return p.Credential && strings.EqualFold(p.Field, name)
+	})
+}
+
 // Recorded lists the fields that are recorded, in lower case and each once.
 func (f *Facts) Recorded() []string {
 	all := []string{}
 	for _, name := range f.Fields {
 		name = strings.ToLower(name)
-		secret := IsCredential(name) || slices.ContainsFunc(f.Identity, func(p IdentityPlace) bool {
-			return p.Credential && strings.EqualFold(p.Field, name)
-		})
-		if !secret && !slices.Contains(all, name) && len(all) < maxFields {
+		if !f.Secret(name) && !slices.Contains(all, name) && len(all) < maxFields {
 			all = append(all, name)
 		}
 	}

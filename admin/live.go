@@ -83,17 +83,17 @@ func (l *Live) Recent(n int) []Line {
 	return lines[:min(n, len(lines))]
 }
 
-// find returns the latest decision kept on the request of that id.
-func (l *Live) find(id string) (Line, bool) {
+// find returns the latest record kept of the request of that id.
+func (l *Live) find(id string) (record, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	size := uint64(len(l.tail))
 	for i := l.kept; i > l.kept-min(l.kept, size); i-- {
 		if rec := &l.tail[(i-1)%size]; rec.id.String() == id {
-			return rec.line(), true
+			return *rec, true
 		}
 	}
-	return Line{}, false
+	return record{}, false
 }
 
 // since returns the decisions kept after the first seen ones, oldest first,

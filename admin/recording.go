@@ -45,7 +45,7 @@ type Recorded struct {
 	Identified string `json:"identified,omitempty"`
 
 	// Key and Fingerprint are keyed hashes: of the tenant and its idempotency
-	// key, "invalid" for one that is none, and of what the request asks for.
+	// key, [InvalidKey] for one that is none, and of what the request asks for.
 	Key         string `json:"key,omitempty"`
 	Fingerprint string `json:"fingerprint,omitempty"`
 	KeyStatus   string `json:"key_status,omitempty"` // what the store found
@@ -159,7 +159,7 @@ func (rec *record) full(h *Hider) DecisionLine {
 		l.Identified = "api_key"
 	}
 	if key, ok := f.get(pieceKey); ok {
-		l.Key = invalidKey
+		l.Key = InvalidKey
 		if key != "" {
 			l.Key = h.hide("key", l.Tenant, bareKey(key))
 		}
@@ -178,8 +178,8 @@ func (rec *record) full(h *Hider) DecisionLine {
 	return l
 }
 
-// invalidKey stands for an idempotency key that is none.
-const invalidKey = "invalid"
+// InvalidKey stands in a [Recorded] for an idempotency key that is none.
+const InvalidKey = "invalid"
 
 // bareKey is a key without its quotes: both spellings are one key.
 func bareKey(key string) string {

@@ -17,16 +17,7 @@ type Remembered struct {
 // Remember returns what is known of the decision about the request of that id;
 // false where the tail does not hold it.
 func (l *Live) Remember(id string) (Remembered, bool) {
-	l.mu.Lock()
-	var rec record
-	found := false
-	for i := range l.tail {
-		// The latest, where ids that proxies give repeat.
-		if l.tail[i].policy != nil && l.tail[i].id.String() == id && (!found || l.tail[i].at >= rec.at) {
-			rec, found = l.tail[i], true
-		}
-	}
-	l.mu.Unlock()
+	rec, found := l.find(id)
 	if !found {
 		return Remembered{}, false
 	}

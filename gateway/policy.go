@@ -101,7 +101,7 @@ func prepareAt(cfg *config.Config, was *prepared, now time.Time) (*prepared, err
 	}
 
 	p.names = &admin.Policy{
-		Hash: cfg.Source.Hash, File: cfg.Source.File, Facts: factsOf(cfg), Routes: routes, Classes: classes,
+		Hash: cfg.Source.Hash, File: cfg.Source.File, Facts: FactsOf(cfg), Routes: routes, Classes: classes,
 	}
 	p.policy = &proxy.Policy{
 		Controller: &admission.Controller{

@@ -78,8 +78,8 @@ func fieldsOf(c *config.Condition) (fields []string) {
 	return fields
 }
 
-// factsOf says what records hold of requests under cfg.
-func factsOf(cfg *config.Config) admin.Facts {
+// FactsOf says what records hold of requests under cfg.
+func FactsOf(cfg *config.Config) admin.Facts {
 	f := admin.Facts{Fields: append(FieldsRead(cfg), texts(cfg.DecisionLog.Headers)...)}
 	for _, s := range cfg.Tenants.From {
 		switch {

@@ -239,7 +239,7 @@ func (p *Player) request(d *recording.Decision) *rehearse.Request {
 		}
 	}
 	switch {
-	case d.Key == "invalid":
+	case d.Key == admin.InvalidKey:
 		q.Header = append(q.Header, rehearse.Field{Name: "Idempotency-Key", Value: `"`})
 	case d.Key != "":
 		q.Header = append(q.Header, rehearse.Field{Name: "Idempotency-Key", Value: `"` + d.Key + `"`})
@@ -324,11 +324,9 @@ func Unread(cfg *config.Config, rec *recording.Recording) map[string]int {
 		recorded[p.Config] = p.Fields
 	}
 	var wanted []string
+	facts := gateway.FactsOf(cfg)
 	for _, name := range gateway.FieldsRead(cfg) {
-		secret := admin.IsCredential(name) || slices.ContainsFunc(cfg.Tenants.From, func(s config.TenantSource) bool {
-			return s.APIKey != nil && strings.EqualFold(string(s.APIKey.Header), name)
-		})
-		if !secret {
+		if !facts.Secret(name) {
 			wanted = append(wanted, strings.ToLower(name))
 		}
 	}
