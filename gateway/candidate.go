@@ -264,15 +264,7 @@ func (g *Gateway) measureCandidate(now *running, emit func(string, float64, ...s
 		return
 	}
 	emit("sluice_candidate_info", 1, c.cfg.Source.Hash)
-	asked := 1.0
-	if c.decider.Off() {
-		asked = 0
-	}
-	emit("sluice_candidate_asked", asked)
-	loaded := 1.0
-	if c.failure != "" {
-		loaded = 0
-	}
-	emit("sluice_candidate_last_load_successful", loaded)
+	emit("sluice_candidate_asked", oneIf(!c.decider.Off()))
+	emit("sluice_candidate_last_load_successful", oneIf(c.failure == ""))
 	emit("sluice_candidate_panics_total", float64(g.candidatePanics.Load()))
 }

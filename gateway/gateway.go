@@ -287,25 +287,30 @@ func (g *Gateway) read(on bool) {
 	}
 }
 
+// allQueues are those of the policy in force and of the candidate.
+func (r *running) allQueues() []*queues {
+	if r.candidate == nil {
+		return []*queues{r.queues}
+	}
+	return []*queues{r.queues, r.candidate.queues}
+}
+
 func (r *running) read() {
-	r.queues.start()
-	if r.candidate != nil {
-		r.candidate.queues.start()
+	for _, q := range r.allQueues() {
+		q.start()
 	}
 }
 
 // closeReaders lets go of readers that were never started.
 func (r *running) closeReaders() {
-	r.queues.close()
-	if r.candidate != nil {
-		r.candidate.queues.close()
+	for _, q := range r.allQueues() {
+		q.close()
 	}
 }
 
 func (r *running) stopReading() {
-	r.queues.stop()
-	if r.candidate != nil {
-		r.candidate.queues.stop()
+	for _, q := range r.allQueues() {
+		q.stop()
 	}
 }
 

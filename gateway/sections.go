@@ -166,6 +166,14 @@ func (g *Gateway) measure(emit func(name string, value float64, labels ...string
 	}
 }
 
+// oneIf is a state as metrics tell it.
+func oneIf(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
 func (g *Gateway) measureQueues(now *running, emit func(string, float64, ...string)) {
 	for _, q := range now.queues.gate.State(time.Now()) {
 		if w, ok := q.Wait.Get(); ok {
@@ -183,11 +191,7 @@ func (g *Gateway) measureQueues(now *running, emit func(string, float64, ...stri
 			if !s.Believed.IsZero() {
 				emit("sluice_signal_last_success_timestamp_seconds", float64(s.Believed.UnixNano())/1e9, q.Queue, s.Name)
 			}
-			lost := 0.0
-			if s.Health == shedding.Lost {
-				lost = 1
-			}
-			emit("sluice_signal_lost", lost, q.Queue, s.Name)
+			emit("sluice_signal_lost", oneIf(s.Health == shedding.Lost), q.Queue, s.Name)
 			for flaw, n := range s.Flaws {
 				if n > 0 {
 					emit("sluice_signal_samples_total", float64(n), q.Queue, s.Name, shedding.Flaw(flaw).String())
