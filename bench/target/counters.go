@@ -52,21 +52,15 @@ func ReadCounters(ctx context.Context, admin string) (*Counters, error) {
 
 func parseCounters(r io.Reader) (*Counters, error) {
 	c := &Counters{Verdicts: map[string]int64{}, Reasons: map[string]int64{}, Failures: map[string]int64{}}
-	in := bufio.NewScanner(r)
-	in.Buffer(nil, 1<<20)
 	found := false
-	for in.Scan() {
-		name, labels, v, ok := sample(in.Text())
-		if !ok {
-			continue
-		}
+	err := samples(r, func(name string, labels map[string]string, v float64) {
 		n := int64(v)
 		switch name {
 		case "sluice_requests_received_total":
 			c.Received, found = n, true
 		case "sluice_decisions_total":
 			if labels["mode"] != "enforce" {
-				continue
+				return
 			}
 			c.Verdicts[labels["verdict"]] += n
 			if labels["verdict"] == "refuse" {
@@ -79,14 +73,29 @@ func parseCounters(r io.Reader) (*Counters, error) {
 		case "sluice_build_info":
 			c.Version = labels["version"]
 		}
-	}
-	if err := in.Err(); err != nil {
-		return nil, fmt.Errorf("target: reading metrics: %w", err)
+	})
+	if err != nil {
+		return nil, err
 	}
 	if !found {
 		return nil, fmt.Errorf("target: the metrics have no sluice_requests_received_total; is this a gateway's admin listener?")
 	}
 	return c, nil
+}
+
+// samples calls each with every sample of metrics in the Prometheus text format.
+func samples(r io.Reader, each func(name string, labels map[string]string, v float64)) error {
+	in := bufio.NewScanner(r)
+	in.Buffer(nil, 1<<20)
+	for in.Scan() {
+		if name, labels, v, ok := sample(in.Text()); ok {
+			each(name, labels, v)
+		}
+	}
+	if err := in.Err(); err != nil {
+		return fmt.Errorf("target: reading metrics: %w", err)
+	}
+	return nil
 }
 
 // sample reads one line of the Prometheus text format.

@@ -1,7 +1,6 @@
 package target
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -33,16 +32,14 @@ func parseHeld(r io.Reader) (*Held, error) {
 		"go_goroutines": &h.Goroutines, "process_open_fds": &h.Descriptors,
 	}
 	found := 0
-	in := bufio.NewScanner(r)
-	in.Buffer(nil, 1<<20)
-	for in.Scan() {
-		if name, _, v, ok := sample(in.Text()); ok && fields[name] != nil {
+	err := samples(r, func(name string, _ map[string]string, v float64) {
+		if fields[name] != nil {
 			*fields[name] = int64(v)
 			found++
 		}
-	}
-	if err := in.Err(); err != nil {
-		return nil, fmt.Errorf("target: reading metrics: %w", err)
+	})
+	if err != nil {
+		return nil, err
 	}
 	if found != len(fields) {
 		return nil, fmt.Errorf("target: the metrics tell %d of the %d figures about what the gateway holds", found, len(fields))
