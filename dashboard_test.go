@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"net/http"
@@ -123,17 +122,9 @@ func (d *dashboard) agrees(p *process, sent, recorded int64) {
 		now := d.totals()
 		return now.Received == uint64(sent) && now.InFlight == 0
 	})
-	res, err := http.Get("http://" + p.admin + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := get(t, "http://"+p.admin+"/metrics")
 	measured := totals{Received: uint64(sent), Verdicts: map[string]uint64{}, Refused: map[string]uint64{}}
-	for _, m := range decisionsSeries.FindAllStringSubmatch(string(text), -1) {
+	for _, m := range decisionsSeries.FindAllStringSubmatch(text, -1) {
 		n, _ := strconv.ParseUint(m[3], 10, 64)
 		measured.Verdicts[m[2]] += n
 		if m[2] == "refuse" {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"sluice/admission"
-	"sluice/admission/ratelimit"
 	"sluice/config"
 	"sluice/shedding"
 )
@@ -34,28 +33,13 @@ type duel struct {
 func newDuel(tb testing.TB, live, beside *config.Config, seed uint64) *duel {
 	now := start2026
 	tb.Helper()
-	p, err := prepare(live, nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if p.queues, err = seededQueues(live, p.names.Classes, now, seed); err != nil {
-		tb.Fatal(err)
-	}
-	g := &Gateway{log: slog.New(slog.DiscardHandler)}
-	if g.buckets, err = ratelimit.New(p.buckets, now); err != nil {
-		tb.Fatal(err)
-	}
-	if g.store, err = newStore(live); err != nil {
-		tb.Fatal(err)
-	}
-	p.attach(g)
+	g, p := wired(tb, live, now, seed)
 	c, err := g.newCandidate(beside, p, nil, now)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	c.beside(p, g)
 	tb.Cleanup(func() {
-		_ = g.store.close(tb.Context())
 		p.queues.close()
 		c.queues.close()
 		p.policy.Origin.Close()

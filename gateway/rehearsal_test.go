@@ -83,23 +83,30 @@ func liveLike(t *testing.T, cfg *config.Config, now time.Time, seed uint64) *sid
 
 func liveWith(t *testing.T, cfg *config.Config, now time.Time, seed uint64) (*side, *prepared) {
 	t.Helper()
+	_, p := wired(t, cfg, now, seed)
+	return &side{admit: p.policy.Controller.Admit, ctl: p.policy.Controller, queues: p.queues.gate}, p
+}
+
+// wired is the deciding part of a gateway, whose draws repeat.
+func wired(tb testing.TB, cfg *config.Config, now time.Time, seed uint64) (*Gateway, *prepared) {
+	tb.Helper()
 	p, err := prepare(cfg, nil)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if p.queues, err = seededQueues(cfg, p.names.Classes, now, seed); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	g := &Gateway{log: slog.New(slog.DiscardHandler)}
 	if g.buckets, err = ratelimit.New(p.buckets, now); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if g.store, err = newStore(cfg); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { _ = g.store.close(t.Context()) })
+	tb.Cleanup(func() { _ = g.store.close(tb.Context()) })
 	p.attach(g)
-	return &side{admit: p.policy.Controller.Admit, ctl: p.policy.Controller, queues: p.queues.gate}, p
+	return g, p
 }
 
 func rehearsed(t *testing.T, cfg *config.Config, now time.Time, seed uint64) *side {
