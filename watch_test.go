@@ -2,14 +2,9 @@ package main
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net/http"
 	"net/url"
 	"os"
@@ -26,6 +21,7 @@ import (
 
 	"sluice/bench/load"
 	"sluice/bench/origin"
+	"sluice/internal/testcert"
 	"sluice/internal/testservice"
 )
 
@@ -101,7 +97,7 @@ func TestWatchedByPrometheus(t *testing.T) {
 // watchedConfig is a policy in which something happens in every part of the
 // gateway.
 func watchedConfig(t *testing.T, originURL string) string {
-	cert, key := selfSigned(t)
+	cert, key := testcert.Files(t, testcert.SelfSigned(t, x509.Certificate{}))
 	return `version: 1
 listen: 127.0.0.1:0
 admin: {listen: 127.0.0.1:0}
@@ -131,27 +127,6 @@ routes:
   - {id: campaign, match: {method: POST, path: /v1/campaigns}, class: bulk, queue: work}
   - {id: trial, match: {method: POST, path: /v1/trials}, class: bulk, queue: dark, mode: shadow, limit: {rate: 1/s, burst: 1}}
 `
-}
-
-func selfSigned(t *testing.T) (cert, key string) {
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &k.PublicKey, k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	encoded, err := x509.MarshalPKCS8PrivateKey(k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	cert, key = filepath.Join(dir, "gateway.crt"), filepath.Join(dir, "gateway.key")
-	write(t, cert, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
-	write(t, key, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})))
-	return cert, key
 }
 
 // watchedLoad is twice what the workers do, as in the demo, and some of it with

@@ -1,74 +1,30 @@
 package admin
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
+
+	"sluice/internal/testcert"
 )
-
-// authority signs certificates for tests.
-type authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	pool *x509.CertPool
-}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	a := &authority{pool: x509.NewCertPool()}
-	pair := (&authority{}).sign(t, &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
-	var err error
-	if a.cert, err = x509.ParseCertificate(pair.Certificate[0]); err != nil {
-		t.Fatal(err)
-	}
-	a.key = pair.PrivateKey.(*ecdsa.PrivateKey)
-	a.pool.AddCert(a.cert)
-	return a
-}
-
-// sign makes a certificate; an authority without a key has it sign itself.
-func (a *authority) sign(t *testing.T, c *x509.Certificate) tls.Certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.SerialNumber, c.Subject = big.NewInt(time.Now().UnixNano()), pkix.Name{CommonName: "test"}
-	c.NotBefore, c.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	by, signer := c, key
-	if a.key != nil {
-		by, signer = a.cert, a.key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, by, &key.PublicKey, signer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-}
 
 // A certificate of the right authority opens the listener, another or none does
 // not; a token does as well, where there is one.
 func TestClientCertificates(t *testing.T) {
-	servers, operators, strangers := newAuthority(t), newAuthority(t), newAuthority(t)
-	server := servers.sign(t, &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
-	client := &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
-	operator, stranger := operators.sign(t, client), strangers.sign(t, client)
+	servers, operators, strangers := testcert.New(t), testcert.New(t), testcert.New(t)
+	server := servers.Sign(t, x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	client := x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	operator, stranger := operators.Sign(t, client), strangers.Sign(t, client)
 	for _, token := range []string{"", "s3cret-token"} {
 		ts := start(t, func(o *Options) {
 			o.Listen, o.Token, o.ClientCerts = "127.0.0.1:0", token, true
-			o.TLS = &tls.Config{Certificates: []tls.Certificate{server}, ClientCAs: operators.pool, ClientAuth: tls.VerifyClientCertIfGiven}
+			o.TLS = &tls.Config{Certificates: []tls.Certificate{server}, ClientCAs: operators.Pool, ClientAuth: tls.VerifyClientCertIfGiven}
 		})
 		ask := func(path, sent string, certs ...tls.Certificate) int {
-			transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: servers.pool, Certificates: certs}, DisableKeepAlives: true}
+			transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: servers.Pool, Certificates: certs}, DisableKeepAlives: true}
 			req, err := http.NewRequestWithContext(t.Context(), "GET", "https://"+ts.Addr()+path, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -105,7 +61,7 @@ func TestClientCertificates(t *testing.T) {
 		}
 		// Go's client does not even send a certificate that the server names no
 		// authority of; one that is forced through ends the handshake.
-		forced := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: servers.pool,
+		forced := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: servers.Pool,
 			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &stranger, nil }}}
 		if res, err := (&http.Client{Transport: forced}).Get("https://" + ts.Addr() + "/status"); err == nil {
 			res.Body.Close()

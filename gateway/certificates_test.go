@@ -1,50 +1,25 @@
 package gateway
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
-	"math/big"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"sluice/config"
+	"sluice/internal/testcert"
 )
 
 // certificateFile writes certificates that expire at these times, and the key of
 // the last one.
 func certificateFile(t *testing.T, expire ...time.Time) (cert, key string) {
 	t.Helper()
-	var certs, keys []byte
-	for i, at := range expire {
-		k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		template := &x509.Certificate{SerialNumber: big.NewInt(int64(i + 1)), NotBefore: at.Add(-48 * time.Hour), NotAfter: at}
-		der, err := x509.CreateCertificate(rand.Reader, template, template, &k.PublicKey, k)
-		if err != nil {
-			t.Fatal(err)
-		}
-		encoded, err := x509.MarshalPKCS8PrivateKey(k)
-		if err != nil {
-			t.Fatal(err)
-		}
-		certs = append(certs, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
-		keys = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})
+	var certs []tls.Certificate
+	for _, at := range expire {
+		certs = append(certs, testcert.SelfSigned(t, x509.Certificate{NotBefore: at.Add(-48 * time.Hour), NotAfter: at}))
 	}
-	dir := t.TempDir()
-	cert, key = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
-	for file, text := range map[string][]byte{cert: certs, key: keys} {
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return cert, key
+	return testcert.Files(t, certs...)
 }
 
 // A chain is good until its first certificate expires, and each certificate that

@@ -1,10 +1,14 @@
 package idempotency_test
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +16,7 @@ import (
 
 	"sluice/idempotency"
 	"sluice/idempotency/storetest"
+	"sluice/internal/testcert"
 	"sluice/internal/testredis"
 	"sluice/internal/testservice"
 )
@@ -129,10 +134,12 @@ func TestRedisKeepsTheContract(t *testing.T) {
 }
 
 func TestRedisSpeaksTLSAsAnACLUser(t *testing.T) {
-	dir := t.TempDir()
-	config := selfSigned(t, dir)
-	server := testredis.Start(t, "--tls-cert-file", filepath.Join(dir, "cert"), "--tls-key-file", filepath.Join(dir, "key"),
-		"--tls-ca-cert-file", filepath.Join(dir, "cert"), "--tls-auth-clients", "no", "--tls-port", testservice.FreePort(t))
+	own := testcert.SelfSigned(t, x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true})
+	cert, key := testcert.Files(t, own)
+	config := &tls.Config{RootCAs: x509.NewCertPool(), ServerName: "127.0.0.1"}
+	config.RootCAs.AddCert(own.Leaf)
+	server := testredis.Start(t, "--tls-cert-file", cert, "--tls-key-file", key,
+		"--tls-ca-cert-file", cert, "--tls-auth-clients", "no", "--tls-port", testservice.FreePort(t))
 	server.Must("ACL", "SETUSER", "gate", "on", ">secret", "~sluice-test:*", "+set", "+get", "+pttl", "+del", "+eval", "+evalsha", "+info", "+client|setname")
 	_, tlsPort := cutLast(server.Must("CONFIG", "GET", "tls-port"))
 	s := newRedis(t, idempotency.CodecOptions{}, idempotency.RedisOptions{
@@ -170,4 +177,13 @@ func TestMemoryJournalFilesArePrivate(t *testing.T) {
 	if info.Mode().Perm() != 0o600 {
 		t.Errorf("journal has mode %v, want 0600", info.Mode().Perm())
 	}
+}
+
+func cutLast(s string) (before, last string) {
+	i := strings.LastIndexByte(s, ' ')
+	return s[:max(i, 0)], s[i+1:]
+}
+
+func containsFold(s, sub string) bool {
+	return strings.Contains(strings.ToLower(s), strings.ToLower(sub))
 }

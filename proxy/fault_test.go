@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sluice/admission"
+	"sluice/internal/testcert"
 )
 
 // counting is a gate that counts how its permits end.
@@ -195,13 +196,13 @@ func TestPanics(t *testing.T) {
 // Property 13: a bug in what runs while a head is read costs its connection.
 func TestPanicWhileReading(t *testing.T) {
 	baseline(t)
-	ca := newAuthority(t)
+	ca := testcert.New(t)
 	log := &logged{}
 	g := startGateway(t, func(o *Options, _ *Policy) {
 		o.Log = slog.New(log)
 		o.TLS = &tls.Config{
-			Certificates: []tls.Certificate{ca.issue(t, "gateway")},
-			ClientAuth:   tls.VerifyClientCertIfGiven, ClientCAs: ca.pool,
+			Certificates: []tls.Certificate{ca.Issue(t, "gateway")},
+			ClientAuth:   tls.VerifyClientCertIfGiven, ClientCAs: ca.Pool,
 		}
 		o.CertName = func(c *x509.Certificate) string {
 			if c.Subject.CommonName == "bad" {
@@ -211,7 +212,7 @@ func TestPanicWhileReading(t *testing.T) {
 		}
 	}, echoOrigin(t))
 	request := func(name string) (string, error) {
-		c, err := tls.Dial("tcp", g.addr, &tls.Config{RootCAs: ca.pool, Certificates: []tls.Certificate{ca.issue(t, name)}})
+		c, err := tls.Dial("tcp", g.addr, &tls.Config{RootCAs: ca.Pool, Certificates: []tls.Certificate{ca.Issue(t, name)}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,57 +3,16 @@ package proxy
 import (
 	"bufio"
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"io"
-	"math/big"
 	"net"
 	"strings"
 	"testing"
 	"time"
+
+	"sluice/internal/testcert"
 )
-
-// authority makes certificates for tests.
-type authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	pool *x509.CertPool
-}
-
-func newAuthority(t testing.TB) *authority {
-	a := &authority{pool: x509.NewCertPool()}
-	a.key, _ = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"},
-		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.cert, _ = x509.ParseCertificate(der)
-	a.pool.AddCert(a.cert)
-	return a
-}
-
-// issue makes a certificate for 127.0.0.1, in the given name.
-func (a *authority) issue(t testing.TB, name string) tls.Certificate {
-	key, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name},
-		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-}
 
 // corked holds back what is written until it is let go, so that several TLS
 // records leave in one segment.
@@ -98,9 +57,9 @@ func overTLS(t testing.TB, addr string, config *tls.Config) func(*Options, *Poli
 // or below them, is never the answer to another request.
 func TestLateBytesOverTLS(t *testing.T) {
 	const poison = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nPOISON"
-	ca := newAuthority(t)
+	ca := testcert.New(t)
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
-		serving := &tls.Config{Certificates: []tls.Certificate{ca.issue(t, "origin")}, MaxVersion: version}
+		serving := &tls.Config{Certificates: []tls.Certificate{ca.Issue(t, "origin")}, MaxVersion: version}
 		for _, tc := range []struct {
 			name string
 			end  func(c *corked, s *tls.Conn)
@@ -174,7 +133,7 @@ func TestLateBytesOverTLS(t *testing.T) {
 						_, _ = io.WriteString(session, "HTTP/1.1 200 OK\r\nContent-Length: 32\r\n\r\n"+id)
 					}
 				})
-				g := startGateway(t, overTLS(t, addr, &tls.Config{RootCAs: ca.pool}))
+				g := startGateway(t, overTLS(t, addr, &tls.Config{RootCAs: ca.Pool}))
 				if got := ask(t, g.addr, get("")); got.StatusCode != 200 || string(got.body) != "hello" {
 					t.Fatalf("answered with %d %s", got.StatusCode, got.body)
 				}
@@ -198,11 +157,11 @@ func TestLateBytesOverTLS(t *testing.T) {
 // Connections over TLS are kept: the proof that one is clean passes where it is.
 func TestConnectionsOverTLSAreKept(t *testing.T) {
 	baseline(t)
-	ca := newAuthority(t)
+	ca := testcert.New(t)
 	conns := make(chan bool, 100)
 	addr := scriptOrigin(t, func(_ int, c net.Conn, _ *bufio.Reader) {
 		conns <- true
-		session := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{ca.issue(t, "origin")}})
+		session := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{ca.Issue(t, "origin")}})
 		r := bufio.NewReader(session)
 		for {
 			request, err := readWire(r)
@@ -212,7 +171,7 @@ func TestConnectionsOverTLSAreKept(t *testing.T) {
 			_, _ = io.WriteString(session, "HTTP/1.1 200 OK\r\nContent-Length: "+itoa(len(request))+"\r\n\r\n"+request)
 		}
 	})
-	g := startGateway(t, overTLS(t, addr, &tls.Config{RootCAs: ca.pool}))
+	g := startGateway(t, overTLS(t, addr, &tls.Config{RootCAs: ca.Pool}))
 	asked := 0
 	for i := range 20 {
 		body := strings.Repeat("x", i*20000)
@@ -233,23 +192,23 @@ func TestConnectionsOverTLSAreKept(t *testing.T) {
 // Property 3: a handshake that does not come about is an attempt of which
 // nothing was sent, and is bounded like any other (fasthttp#2237).
 func TestHandshakesThatFail(t *testing.T) {
-	ca := newAuthority(t)
-	cert := ca.issue(t, "origin")
+	ca := testcert.New(t)
+	cert := ca.Issue(t, "origin")
 	for _, tc := range []struct {
 		name   string
 		origin func(c net.Conn, r *bufio.Reader)
 		trust  *x509.CertPool
 	}{
-		{"mute", func(_ net.Conn, r *bufio.Reader) { _, _ = io.Copy(io.Discard, r) }, ca.pool},
+		{"mute", func(_ net.Conn, r *bufio.Reader) { _, _ = io.Copy(io.Discard, r) }, ca.Pool},
 		{"plain HTTP", func(c net.Conn, r *bufio.Reader) {
 			_, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n")
 			_, _ = io.Copy(io.Discard, r)
-		}, ca.pool},
-		{"closed", func(net.Conn, *bufio.Reader) {}, ca.pool},
+		}, ca.Pool},
+		{"closed", func(net.Conn, *bufio.Reader) {}, ca.Pool},
 		{"unknown authority", func(c net.Conn, _ *bufio.Reader) {
 			session := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{cert}})
 			_, _ = io.Copy(io.Discard, session)
-		}, newAuthority(t).pool},
+		}, testcert.New(t).Pool},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			baseline(t)
