@@ -14,9 +14,10 @@ import (
 // Redis is a server that keeps nothing on disk, on a free port of the loopback
 // interface.
 type Redis struct {
-	Addr string
-	cmd  *exec.Cmd
-	done chan struct{}
+	Addr    string
+	release func() // gives Addr back
+	cmd     *exec.Cmd
+	done    chan struct{}
 }
 
 // ErrNoRedis says that redis-server is not installed.
@@ -29,24 +30,24 @@ func StartRedis(ctx context.Context, dir string) (*Redis, error) {
 	if err != nil {
 		return nil, ErrNoRedis
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	r := &Redis{Addr: l.Addr().String(), done: make(chan struct{})}
-	l.Close()
-	_, port, _ := net.SplitHostPort(r.Addr)
 	home := filepath.Join(dir, "redis")
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		return nil, err
 	}
+	r := &Redis{done: make(chan struct{})}
+	if r.Addr, r.release, err = reserve(); err != nil {
+		return nil, err
+	}
+	_, port, _ := net.SplitHostPort(r.Addr)
 	r.cmd = exec.Command(bin, "--bind", "127.0.0.1", "--port", port, "--dir", home, "--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction")
 	ended, err := Spawn(r.cmd)
 	if err != nil {
+		r.release()
 		return nil, fmt.Errorf("redis-server: %w", err)
 	}
 	go func() {
 		<-ended
+		r.release()
 		close(r.done)
 	}()
 	for end := time.Now().Add(10 * time.Second); ; {

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -41,6 +40,8 @@ type Gateway struct {
 	dir    string
 	listen string
 	admin  string
+	// release gives the addresses back, which a restart needs again.
+	release []func()
 
 	mu   sync.Mutex
 	proc *process
@@ -78,8 +79,12 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 		return nil, fmt.Errorf("target: %w", err)
 	}
 	g := &Gateway{opts: o, dir: dir}
-	if g.listen, err = freeAddr(); err == nil {
-		g.admin, err = freeAddr()
+	for _, addr := range []*string{&g.listen, &g.admin} {
+		var release func()
+		if *addr, release, err = reserve(); err != nil {
+			break
+		}
+		g.release = append(g.release, release)
 	}
 	if err == nil {
 		err = g.install(o.Config)
@@ -88,21 +93,19 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 		err = g.start(ctx)
 	}
 	if err != nil {
-		os.RemoveAll(dir)
+		g.clear()
 		return nil, err
 	}
 	return g, nil
 }
 
-// freeAddr is an address that nobody listened on a moment ago. A restart needs
-// the same one again, so the gateway cannot choose for itself.
-func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("target: %w", err)
+// clear leaves nothing behind.
+func (g *Gateway) clear() {
+	for _, release := range g.release {
+		release()
 	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	g.release = nil
+	os.RemoveAll(g.dir)
 }
 
 func (g *Gateway) config() string { return filepath.Join(g.dir, "config.yaml") }
@@ -203,7 +206,7 @@ func (g *Gateway) Reload(ctx context.Context, file string) error {
 // does not, or does not exit with 0.
 func (g *Gateway) Stop() error {
 	err := g.end(syscall.SIGTERM)
-	os.RemoveAll(g.dir)
+	g.clear()
 	return err
 }
 
