@@ -186,10 +186,7 @@ func (k *Candidate) ask(b *companion, now time.Time, r *Request, d *Decision) (d
 // spend ends what was reserved for a request that only the candidate lets in.
 func (k *Candidate) spend(b *companion, now time.Time) {
 	defer k.contain()
-	for b.request.reserved > 0 {
-		p := b.request.takePermit()
-		p.Gate.End(now, p, NotTried)
-	}
+	k.controller.endPermits(now, &b.request, NotTried)
 	k.companions.Put(b)
 }
 

@@ -1,6 +1,9 @@
 package admission
 
-import "time"
+import (
+	"math/bits"
+	"time"
+)
 
 // Identifier finds out on whose behalf a request comes and sets r.Tenant. It
 // is safe for concurrent use and does not allocate for known tenants.
@@ -26,7 +29,8 @@ type Gate interface {
 	// Reserve takes what r needs. It returns a permit (zero where nothing had
 	// to be reserved), or a refusal, in which case it has reserved nothing. A
 	// refusal that is not enforced (Mode Shadow, or a route in shadow mode)
-	// lets the request pass, so it comes with a permit all the same.
+	// lets the request pass, so it comes with a permit all the same. The permit
+	// ends at the gate that gave it.
 	Reserve(now time.Time, r *Request, d *Decision) (Permit, Refusal)
 
 	// GiveBack undoes a reservation because the request does not reach the
@@ -38,10 +42,10 @@ type Gate interface {
 }
 
 // Permit is what a gate reserved for a request. The zero value reserves
-// nothing.
+// nothing. A permit and a refusal together are as much as Go returns in
+// registers.
 type Permit struct {
-	Gate   Gate
-	Ref    any // what was reserved from, as the gate knows it
+	Ref    any // what was reserved from, as the gate knows it; nil: nothing
 	Amount int64
 	Key    uint64 // a second word for the gate's own use
 }
@@ -49,18 +53,23 @@ type Permit struct {
 // Refusal is a gate's no. The zero value is no refusal.
 type Refusal struct {
 	Reason     Reason
-	Status     int // 0: the reason's own
+	Mode       Mode // Shadow: count it, but let the request pass
+	Status     int  // 0: the reason's own
 	RetryAfter time.Duration
-	Mode       Mode   // Shadow: count it, but let the request pass
-	Detail     string // for the client, instead of the reason's own; "" none
-	Challenge  string // value of WWW-Authenticate; "" none
+	Words      *Words // nil: the reason's own
+}
+
+// Words are what a refusal tells the client in place of what its reason says.
+type Words struct {
+	Detail    string // "" the reason's own
+	Challenge string // value of WWW-Authenticate; "" none
 }
 
 // Is reports whether there is a refusal.
 func (f Refusal) Is() bool { return f.Reason != None }
 
-// maxPermits bounds how many gates can hold a permit for one request.
-const maxPermits = 4
+// maxGates bounds how many gates a controller has.
+const maxGates = 4
 
 // Controller leads requests past the gates in the one order that Sluice has.
 // It is immutable: a reload makes a new one, and a request finishes under the
@@ -69,7 +78,7 @@ type Controller struct {
 	Classifier Classifier
 	Identifier Identifier
 	Keys       Keys   // nil: no route looks at keys
-	Gates      []Gate // in order: the tenant's bucket, then the queue; at most maxPermits
+	Gates      []Gate // in order: the tenant's bucket, then the queue; at most maxGates
 
 	// RefuseUnmatched refuses requests that no route matches. Otherwise they
 	// pass: no route, no policy.
@@ -171,10 +180,8 @@ func (c *Controller) decide(now time.Time, r *Request, d *Decision) {
 // refusal that is not enforced is noted and does not end the round, so that it
 // never hides one that is.
 func (c *Controller) reserve(now time.Time, r *Request, d *Decision) Refusal {
-	for _, gate := range c.Gates {
-		permit := &r.permits[r.reserved]
-		var refusal Refusal
-		*permit, refusal = gate.Reserve(now, r, d)
+	for i, gate := range c.Gates {
+		permit, refusal := gate.Reserve(now, r, d)
 		if refusal.Is() {
 			if refusal.Mode == Enforce && r.Route.Mode == Enforce {
 				return refusal
@@ -183,11 +190,9 @@ func (c *Controller) reserve(now time.Time, r *Request, d *Decision) Refusal {
 				d.Shadow = refusal.Reason
 			}
 		}
-		if permit.Gate != nil {
-			if r.reserved == 0 {
-				r.taken = permit.Amount
-			}
-			r.reserved++
+		if permit.Ref != nil {
+			r.permits[i] = permit
+			r.held |= 1 << i
 		}
 	}
 	return Refusal{}
@@ -196,8 +201,8 @@ func (c *Controller) reserve(now time.Time, r *Request, d *Decision) Refusal {
 // undo gives everything back because the request is not let in, also in what the
 // client is told of its limit: the bucket is the first gate.
 func (c *Controller) undo(now time.Time, r *Request, d *Decision) {
-	if r.reserved > 0 && d.Limit.Name != "" {
-		d.Limit.Remaining = min(d.Limit.Quota, d.Limit.Remaining+r.taken)
+	if r.held&1 != 0 && d.Limit.Name != "" {
+		d.Limit.Remaining = min(d.Limit.Quota, d.Limit.Remaining+r.permits[0].Amount)
 	}
 	c.giveBack(now, r)
 }
@@ -213,9 +218,9 @@ func (c *Controller) GiveBack(now time.Time, r *Request) {
 }
 
 func (c *Controller) giveBack(now time.Time, r *Request) {
-	for r.reserved > 0 {
-		p := r.takePermit()
-		p.Gate.GiveBack(now, p)
+	for r.held != 0 {
+		i := r.release()
+		c.Gates[i].GiveBack(now, r.permits[i])
 	}
 	if r.claimed {
 		r.claimed = false
@@ -241,20 +246,23 @@ func (c *Controller) End(now time.Time, r *Request, o Outcome, a Answer) (keySta
 		c.giveBack(now, r)
 		return keyStatus
 	}
-	for r.reserved > 0 {
-		p := r.takePermit()
-		p.Gate.End(now, p, o)
-	}
+	c.endPermits(now, r, o)
 	return keyStatus
 }
 
-// takePermit takes the latest permit of r out of it, of which there must be one:
-// so each ends once, also where ending one panics.
-func (r *Request) takePermit() Permit {
-	r.reserved--
-	p := r.permits[r.reserved]
-	r.permits[r.reserved] = Permit{}
-	return p
+func (c *Controller) endPermits(now time.Time, r *Request, o Outcome) {
+	for r.held != 0 {
+		i := r.release()
+		c.Gates[i].End(now, r.permits[i], o)
+	}
+}
+
+// release lets go of the latest permit of r, of which there must be one, and
+// returns which gate's it is: so each ends once, also where ending one panics.
+func (r *Request) release() int {
+	i := bits.Len8(r.held) - 1
+	r.held &^= 1 << i
+	return i
 }
 
 // Refuse makes d the refusal f.
@@ -266,7 +274,7 @@ func (d *Decision) Refuse(f Refusal) {
 		d.Status = f.Reason.Status()
 	}
 	d.RetryAfter = f.RetryAfter
-	d.Detail, d.Challenge = f.Detail, f.Challenge
+	d.Words = f.Words
 }
 
 // find makes d what is known of a keyed request.

@@ -49,12 +49,11 @@ type Request struct {
 	// Second is what a candidate policy decided.
 	Second Second
 
-	permits  [maxPermits]Permit
-	reserved int
-	taken    int64 // from the first gate
-	claimed  bool
-	found    found
-	beside   *companion // what a candidate has reserved; nil: nothing
+	permits [maxGates]Permit // by gate
+	held    uint8            // the bit of each gate whose permit is held
+	claimed bool
+	found   found
+	beside  *companion // what a candidate has reserved; nil: nothing
 }
 
 // Header gives access to a request's header fields.
@@ -111,10 +110,24 @@ type Decision struct {
 	KeyStatus string
 	// Recorded is the answer to replay.
 	Recorded Recorded
-	// Detail tells the client more than the reason's own text; "" nothing.
-	Detail string
-	// Challenge is the value of WWW-Authenticate; "" none.
-	Challenge string
+	// Words of a refusal; nil: the reason's own.
+	Words *Words
+}
+
+// Detail tells the client more than the reason does; "" nothing.
+func (d *Decision) Detail() string {
+	if d.Words == nil {
+		return ""
+	}
+	return d.Words.Detail
+}
+
+// Challenge is the value of WWW-Authenticate; "" none.
+func (d *Decision) Challenge() string {
+	if d.Words == nil {
+		return ""
+	}
+	return d.Words.Challenge
 }
 
 // Lot is a number that was drawn from 0 up to but not 1: in 2^-24ths, plus one.

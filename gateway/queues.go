@@ -311,8 +311,8 @@ func (p *places) state() map[string]priority.SlotState {
 	return all
 }
 
-// placeGate sends each request to the places of its route. Permits belong to
-// those, and end there.
+// placeGate sends each request to the places of its route, and its permit back
+// to those.
 type placeGate struct {
 	byRoute []*priority.Slots // by route index; nil: no bound
 }
@@ -324,9 +324,13 @@ func (g *placeGate) Reserve(now time.Time, r *admission.Request, d *admission.De
 	return admission.Permit{}, admission.Refusal{}
 }
 
-func (g *placeGate) GiveBack(time.Time, admission.Permit) {}
+func (g *placeGate) GiveBack(now time.Time, p admission.Permit) {
+	p.Ref.(*priority.Slots).GiveBack(now, p)
+}
 
-func (g *placeGate) End(time.Time, admission.Permit, admission.Outcome) {}
+func (g *placeGate) End(now time.Time, p admission.Permit, o admission.Outcome) {
+	p.Ref.(*priority.Slots).End(now, p, o)
+}
 
 // finite makes a number fit for JSON: infinite where it has no bound.
 func finite(v float64) any {

@@ -169,7 +169,7 @@ func (r *Rehearsal) Places(route *admission.Route) (priority.SlotState, bool) {
 // Close ends the rehearsal.
 func (r *Rehearsal) Close() error { return r.store.close(context.Background()) }
 
-// stop notes what its gate says. Permits belong to the gate itself.
+// stop notes what its gate says.
 type stop struct {
 	gate admission.Gate
 	kind GateKind

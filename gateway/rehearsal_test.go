@@ -155,7 +155,7 @@ func seen(r *admission.Request, d admission.Decision) string {
 	}
 	return fmt.Sprintf("%s %s %d shadow=%s route=%s class=%d rule=%s tenant=%s key=%s recorded=%d limit=%+v promise=%d/%d/%d detail=%q",
 		d.Verdict, d.Reason, d.Status, d.Shadow, id, r.Class, r.Rule, r.Tenant, d.KeyStatus, d.Recorded.Status, d.Limit,
-		d.Promise.NotBefore.Unix(), d.Promise.Lapse.Unix(), d.Promise.ID, d.Detail)
+		d.Promise.NotBefore.Unix(), d.Promise.Lapse.Unix(), d.Promise.ID, d.Detail())
 }
 
 // A gateway and a rehearsal are asked the same at the same times, and decide the

@@ -126,6 +126,10 @@ func New(o Options) (*Classifier, error) {
 	return c, nil
 }
 
+var ambiguous = admission.Words{
+	Detail: "The path can be read in more than one way. Send it without encoded or repeated slashes, dot segments, backslashes and parameters.",
+}
+
 // Route sets r.Route, to nil where none matches. It refuses a request whose
 // path could be read as another route's.
 func (c *Classifier) Route(r *admission.Request) admission.Refusal {
@@ -135,10 +139,7 @@ func (c *Classifier) Route(r *admission.Request) admission.Refusal {
 	if !plain {
 		found = c.router.walk(method, r.Path)
 		if suspicious(r.Path) && c.router.ambiguous(method, r.Path, found) {
-			return admission.Refusal{
-				Reason: admission.BadRequest,
-				Detail: "The path can be read in more than one way. Send it without encoded or repeated slashes, dot segments, backslashes and parameters.",
-			}
+			return admission.Refusal{Reason: admission.BadRequest, Words: &ambiguous}
 		}
 	}
 	if found != none {

@@ -49,7 +49,7 @@ func (s *Slots) ReserveNow(now time.Time, r *admission.Request) (admission.Permi
 }
 
 func (s *Slots) permit(slot Slot) admission.Permit {
-	return admission.Permit{Gate: s, Amount: int64(slot.class), Key: uint64(slot.since)}
+	return admission.Permit{Ref: s, Amount: int64(slot.class), Key: uint64(slot.since)}
 }
 
 func slotOf(p admission.Permit) Slot {

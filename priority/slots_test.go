@@ -348,7 +348,7 @@ func TestSlotsAsAGate(t *testing.T) {
 		}
 		shadow := admission.Request{Route: &admission.Route{Mode: admission.Shadow}, Class: 2}
 		c, f := s.Reserve(time.Now(), &shadow, &d)
-		if !f.Is() || c.Gate == nil || s.State().Used != 3 {
+		if !f.Is() || c.Ref == nil || s.State().Used != 3 {
 			t.Errorf("a shadow route got refusal %v, permit %v; %d slots used", f.Reason, c, s.State().Used)
 		}
 		s.GiveBack(time.Now(), a)

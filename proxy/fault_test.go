@@ -37,7 +37,7 @@ func (g *counting) Reserve(time.Time, *admission.Request, *admission.Decision) (
 		panic("a bug in Reserve")
 	}
 	g.reserved++
-	return admission.Permit{Gate: g, Amount: g.reserved}, admission.Refusal{}
+	return admission.Permit{Ref: g, Amount: g.reserved}, admission.Refusal{}
 }
 
 func (g *counting) GiveBack(_ time.Time, p admission.Permit) {

@@ -20,7 +20,7 @@ func (x *exchange) appendProblem(b []byte) []byte {
 		status = reason.Status()
 	}
 	x.event.Status = status
-	detail := d.Detail
+	detail := d.Detail()
 	switch {
 	case x.event.Failure != admission.None && reason == x.violation.reason:
 		detail = x.violation.detail
@@ -37,8 +37,8 @@ func (x *exchange) appendProblem(b []byte) []byte {
 	switch {
 	case status == http.StatusMethodNotAllowed:
 		b = append(b, "Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n"...)
-	case d.Challenge != "":
-		b = appendField(b, "WWW-Authenticate: ", d.Challenge)
+	case d.Words != nil && d.Words.Challenge != "":
+		b = appendField(b, "WWW-Authenticate: ", d.Words.Challenge)
 	}
 	if reason.Retryable() {
 		b = append(b, "Retry-After: "...)

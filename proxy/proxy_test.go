@@ -90,7 +90,7 @@ type countingGate struct{ reserved, back, ended atomic.Int64 }
 
 func (g *countingGate) Reserve(time.Time, *admission.Request, *admission.Decision) (admission.Permit, admission.Refusal) {
 	g.reserved.Add(1)
-	return admission.Permit{Gate: g}, admission.Refusal{}
+	return admission.Permit{Ref: g}, admission.Refusal{}
 }
 
 func (g *countingGate) GiveBack(time.Time, admission.Permit) { g.back.Add(1) }

@@ -115,7 +115,7 @@ func total(g *Gate) int64 { return g.queues[0].log.total.Load() }
 func TestOpenQueueAdmitsAndCounts(t *testing.T) {
 	g := newTestGate(t, QueueOptions{})
 	for range 100 {
-		if a := reserve(g, start, "t", 2, nil); a.refusal.Is() || a.permit.Gate != g {
+		if a := reserve(g, start, "t", 2, nil); a.refusal.Is() || a.permit.Ref != g.queues[0] {
 			t.Fatalf("refused with %v", a.refusal.Reason)
 		}
 	}
@@ -131,7 +131,7 @@ func TestRoutesWithoutQueueAndRequestsWithoutClassPass(t *testing.T) {
 		{Route: &admission.Route{ID: "free"}},
 		{Route: &testRoute, Class: admission.NoClass},
 	} {
-		if p, f := g.Reserve(start, &r, &d); p.Gate != nil || f.Is() {
+		if p, f := g.Reserve(start, &r, &d); p.Ref != nil || f.Is() {
 			t.Errorf("got permit %v and refusal %v, want neither", p, f.Reason)
 		}
 	}
@@ -257,7 +257,7 @@ func TestShadowCountsAndLetsPass(t *testing.T) {
 		now := strain(t, g, start, 100)
 		before := total(g)
 		a := refused(t, g, now, "t", 2, header{"Idempotency-Key": "k"})
-		if a.refusal.Mode != admission.Shadow || a.permit.Gate == nil || a.d.Promise.Made() {
+		if a.refusal.Mode != admission.Shadow || a.permit.Ref == nil || a.d.Promise.Made() {
 			t.Errorf("%s: mode %v, permit %v, promise %v; want a shadow refusal with a permit and no promise", name, a.refusal.Mode, a.permit, a.d.Promise)
 		}
 		st := g.State(now)[0].Classes[2]

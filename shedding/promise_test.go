@@ -20,7 +20,7 @@ func withTickets(t testing.TB, secrets ...[]byte) func(*Options) {
 var secret = []byte("0123456789abcdef")
 
 // returns reports whether a request was let in as one that came back.
-func (a *answer) returns() bool { return a.permit.Gate != nil && a.permit.Amount&permitBack != 0 }
+func (a *answer) returns() bool { return a.permit.Ref != nil && a.permit.Amount&permitBack != 0 }
 
 // Property 5: waiting beats hammering; the promise stays what it was.
 func TestComingBackEarlyNeitherSpendsNorImprovesAPromise(t *testing.T) {

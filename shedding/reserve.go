@@ -39,7 +39,7 @@ func (q *queue) reserve(now time.Time, r *admission.Request, d *admission.Decisi
 		return q.refuse(now, r, d, admission.Permit{Amount: int64(r.Class), Key: tenant}, promise)
 	}
 	if standing != stranger && g.redeem(now, promise, d) {
-		permit := admission.Permit{Gate: g, Ref: q, Amount: int64(r.Class) | permitBack, Key: promise.ID}
+		permit := admission.Permit{Ref: q, Amount: int64(r.Class) | permitBack, Key: promise.ID}
 		c.count.back.Add(1)
 		if open || float64(q.draw(&d.Lot)) < c.back.Load() {
 			c.count.kept.Add(1)
@@ -49,7 +49,7 @@ func (q *queue) reserve(now time.Time, r *admission.Request, d *admission.Decisi
 		return q.refuse(now, r, d, permit, q.pledge(now, r, d, tenant))
 	}
 
-	permit := admission.Permit{Gate: g, Ref: q, Amount: int64(r.Class), Key: tenant}
+	permit := admission.Permit{Ref: q, Amount: int64(r.Class), Key: tenant}
 	c.count.fresh.Add(1)
 	c.spread.add(demand)
 	// A tenant's requests are spread over its demand; what is below the water
@@ -79,7 +79,7 @@ func (q *queue) refuse(now time.Time, r *admission.Request, d *admission.Decisio
 		f.Mode = admission.Shadow
 		c.count.shadow.Add(1)
 		q.log.add(1)
-		p.Gate, p.Ref = q.gate, q
+		p.Ref = q
 		return p, f
 	}
 	c.count.refused.Add(1)

@@ -21,7 +21,7 @@ func TestDecidingConcurrently(t *testing.T) {
 			for i := range 5000 {
 				at := now.Add(time.Duration(i) * time.Millisecond)
 				a := reserve(g, at, fmt.Sprint("t", i%50), admission.Class(i%3), header{"Idempotency-Key": fmt.Sprint(w, i)})
-				if a.permit.Gate != nil && i%2 == 0 {
+				if a.permit.Ref != nil && i%2 == 0 {
 					g.GiveBack(at, a.permit)
 				}
 				if i%100 == 0 {
@@ -61,7 +61,7 @@ func TestDecisionAllocatesNothing(t *testing.T) {
 		r.Class = admission.Class(i % 3)
 		d = admission.Decision{}
 		p, _ := g.Reserve(now.Add(time.Duration(i)*time.Millisecond), &r, &d)
-		if p.Gate != nil {
+		if p.Ref != nil {
 			g.GiveBack(now, p)
 		}
 	}); n != 0 {

@@ -138,7 +138,7 @@ func (g *Gate) Reserve(now time.Time, r *admission.Request, d *admission.Decisio
 	tokens := b.tokensAt(at)
 	// A quota of nothing refuses everything, though nothing is all it costs.
 	if c.cost > 0 && b.take(at, tokens, float64(c.cost)) {
-		p := admission.Permit{Gate: g, Ref: c.terms, Amount: c.cost, Key: b.tenant}
+		p := admission.Permit{Ref: c.terms, Amount: c.cost, Key: b.tenant}
 		guard.Unlock()
 		c.tell(d, tokens-float64(c.cost))
 		return p, admission.Refusal{}

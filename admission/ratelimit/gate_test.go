@@ -108,7 +108,7 @@ func TestUnlimitedTenantsReserveNothing(t *testing.T) {
 	} {
 		g := newGate(t, o)
 		for range 1000 {
-			if p, f, l := ask(g, epoch, "acme", 1); p.Gate != nil || f.Is() || l != (admission.Limit{}) {
+			if p, f, l := ask(g, epoch, "acme", 1); p.Ref != nil || f.Is() || l != (admission.Limit{}) {
 				t.Fatalf("%s: got %+v, %+v, %+v, want nothing", name, p, f, l)
 			}
 		}
@@ -302,7 +302,7 @@ func TestShadowReportsWhatEnforcingWouldRefuse(t *testing.T) {
 		}
 		if got.Is() {
 			refused++
-			if got.Mode != admission.Shadow || p.Gate != nil {
+			if got.Mode != admission.Shadow || p.Ref != nil {
 				t.Fatalf("request %d: %+v with %+v, want a shadow refusal that holds nothing", i, got, p)
 			}
 		}

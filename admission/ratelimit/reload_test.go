@@ -174,7 +174,7 @@ func TestGiveBackAfterReload(t *testing.T) {
 			p, _, _ := ask(g, epoch, "acme", c.taken)
 			reconfigure(t, g, policyOf(c.after), epoch)
 			if used { // bring the bucket to its new quota before the permit ends
-				if q, f, _ := ask(g, epoch, "acme", 1); !f.Is() && q.Gate != nil {
+				if q, f, _ := ask(g, epoch, "acme", 1); !f.Is() && q.Ref != nil {
 					g.GiveBack(epoch, q)
 				}
 			}

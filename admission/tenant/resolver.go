@@ -37,16 +37,18 @@ func New(o Options) (*Resolver, error) {
 		realm = "api"
 	}
 	t := &Resolver{keyed: make(map[string]bool), reject: o.Reject}
+	missing := new(admission.Words)
 	t.missing = admission.Refusal{Reason: admission.TenantMissing}
 	var ways, challenges []string
 	for _, s := range o.From {
 		made := source{Source: s}
 		field := s.Header
-		made.unknown = admission.Refusal{Reason: admission.TenantUnknown}
+		unknown := new(admission.Words)
+		made.unknown = admission.Refusal{Reason: admission.TenantUnknown, Words: unknown}
 		switch s.Kind {
 		case Header:
 			ways = append(ways, "the tenant's name in "+s.Header)
-			made.unknown.Detail = fmt.Sprintf("The name in %s is not one that a tenant can have here.", field)
+			unknown.Detail = fmt.Sprintf("The name in %s is not one that a tenant can have here.", field)
 		case APIKey:
 			scheme, way := "ApiKey", "an API key in "+s.Header
 			if field == "" {
@@ -55,12 +57,10 @@ func New(o Options) (*Resolver, error) {
 			ways = append(ways, way)
 			challenge := fmt.Sprintf("%s realm=\"%s\"", scheme, realm)
 			challenges = append(challenges, challenge)
-			made.unknown = admission.Refusal{
-				Reason: admission.TenantUnknown, Status: 401,
-				Detail: "The API key is not known here.", Challenge: challenge,
-			}
+			made.unknown.Status = 401
+			*unknown = admission.Words{Detail: "The API key is not known here.", Challenge: challenge}
 			if scheme == "Bearer" { // RFC 6750 section 3.1
-				made.unknown.Challenge += `, error="invalid_token"`
+				unknown.Challenge += `, error="invalid_token"`
 			}
 			made.keys = newKeyring(s.Keys)
 			for _, k := range s.Keys {
@@ -78,15 +78,16 @@ func New(o Options) (*Resolver, error) {
 		}
 		made.repeated = admission.Refusal{
 			Reason: admission.BadRequest,
-			Detail: fmt.Sprintf("The field %s may be sent only once.", field),
+			Words:  &admission.Words{Detail: fmt.Sprintf("The field %s may be sent only once.", field)},
 		}
 		t.sources = append(t.sources, made)
 	}
 	if len(challenges) > 0 {
-		t.missing.Status, t.missing.Challenge = 401, strings.Join(challenges, ", ")
+		t.missing.Status, missing.Challenge = 401, strings.Join(challenges, ", ")
 	}
 	if len(ways) > 0 {
-		t.missing.Detail = "Identify the tenant: send " + strings.Join(ways, ", or ") + "."
+		t.missing.Words = missing
+		missing.Detail = "Identify the tenant: send " + strings.Join(ways, ", or ") + "."
 	}
 	return t, nil
 }

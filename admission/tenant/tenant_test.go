@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"sluice/admission"
@@ -145,15 +146,15 @@ func TestWrongIdentityIsRefused(t *testing.T) {
 	for _, c := range cases {
 		r := admission.Request{Header: c.header, Client: netip.MustParseAddr("192.0.2.7")}
 		f := tenants.Identify(&r)
-		if f.Reason != c.reason || f.Status != c.status || f.Challenge != c.challenge || r.Tenant != "" {
-			t.Errorf("%s: tenant %q, refusal %+v, want %v %d %q", c.name, r.Tenant, f, c.reason, c.status, c.challenge)
+		if f.Reason != c.reason || f.Status != c.status || f.Words.Challenge != c.challenge || r.Tenant != "" {
+			t.Errorf("%s: tenant %q, refusal %+v %+v, want %v %d %q", c.name, r.Tenant, f, *f.Words, c.reason, c.status, c.challenge)
 		}
-		if f.Detail == "" {
+		if f.Words.Detail == "" {
 			t.Errorf("%s: the client is not told what to do", c.name)
 		}
 		for _, field := range c.header {
-			if len(field[1]) > 8 && strings.Contains(fmt.Sprint(f), field[1]) {
-				t.Errorf("%s: the refusal repeats what was presented: %+v", c.name, f)
+			if len(field[1]) > 8 && strings.Contains(fmt.Sprint(*f.Words), field[1]) {
+				t.Errorf("%s: the refusal repeats what was presented: %+v", c.name, *f.Words)
 			}
 		}
 	}
@@ -167,23 +168,27 @@ func TestMissingIdentity(t *testing.T) {
 	}{
 		{"header", []Source{{Kind: Header, Header: "X-Tenant-Id"}}, admission.Refusal{
 			Reason: admission.TenantMissing,
-			Detail: "Identify the tenant: send the tenant's name in X-Tenant-Id.",
+			Words:  &admission.Words{Detail: "Identify the tenant: send the tenant's name in X-Tenant-Id."},
 		}},
 		{"key", []Source{{Kind: APIKey, Keys: keys()}, {Kind: Header, Header: "X-Tenant-Id"}}, admission.Refusal{
-			Reason: admission.TenantMissing, Status: 401, Challenge: `Bearer realm="orders api"`,
-			Detail: "Identify the tenant: send an API key in Authorization, as a bearer token, or the tenant's name in X-Tenant-Id.",
+			Reason: admission.TenantMissing, Status: 401, Words: &admission.Words{
+				Challenge: `Bearer realm="orders api"`,
+				Detail:    "Identify the tenant: send an API key in Authorization, as a bearer token, or the tenant's name in X-Tenant-Id.",
+			},
 		}},
 		{"keys in two places", []Source{{Kind: APIKey, Keys: keys()}, {Kind: APIKey, Header: "X-Api-Key", Keys: keys()}}, admission.Refusal{
-			Reason: admission.TenantMissing, Status: 401, Challenge: `Bearer realm="orders api", ApiKey realm="orders api"`,
-			Detail: "Identify the tenant: send an API key in Authorization, as a bearer token, or an API key in X-Api-Key.",
+			Reason: admission.TenantMissing, Status: 401, Words: &admission.Words{
+				Challenge: `Bearer realm="orders api", ApiKey realm="orders api"`,
+				Detail:    "Identify the tenant: send an API key in Authorization, as a bearer token, or an API key in X-Api-Key.",
+			},
 		}},
 		{"nothing to send", nil, admission.Refusal{Reason: admission.TenantMissing}},
 	}
 	for _, c := range cases {
 		tenants := resolver(t, Options{From: c.from, Reject: true, Realm: "orders api"})
 		r := admission.Request{Header: fields{}}
-		if f := tenants.Identify(&r); f != c.want || r.Tenant != "" {
-			t.Errorf("%s: tenant %q, refusal\n%+v, want\n%+v", c.name, r.Tenant, f, c.want)
+		if diff := cmp.Diff(c.want, tenants.Identify(&r)); diff != "" || r.Tenant != "" {
+			t.Errorf("%s: tenant %q, refusal (-want +got):\n%s", c.name, r.Tenant, diff)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func (t *teller) wire() {
 	if wait, told := t.p.RetryAfter(); told {
 		field("Retry-After", fmt.Sprint(int(wait.Seconds())))
 	}
-	field("WWW-Authenticate", d.Challenge)
+	field("WWW-Authenticate", d.Challenge())
 	field("Idempotency-Status", d.KeyStatus)
 	if d.Promise.Made() && d.Promise.Signer != nil {
 		field("Sluice-Ticket", "a ticket, with which it is preferred when it comes back")
@@ -81,10 +81,10 @@ func (t *teller) ofRequest(reason admission.Reason) {
 	case admission.BadRequest:
 		t.or("a path without encoded or repeated slashes, dot segments, backslashes and parameters, and each field once")
 	case admission.TenantMissing:
-		t.or("%s", t.p.Decision.Detail)
+		t.or("%s", t.p.Decision.Detail())
 		t.or("missing: anonymous would let such requests be one tenant (tenants.missing, line %d)", t.cfg.Line("tenants.missing"))
 	case admission.TenantUnknown:
-		if t.p.Decision.Challenge != "" {
+		if t.p.Decision.Challenge() != "" {
 			t.or("an API key that is listed (tenants.api_keys, line %d)", t.cfg.Line("tenants.api_keys"))
 		} else {
 			t.or("a name of visible ASCII characters, that is not reserved and does not need an API key")

@@ -377,8 +377,8 @@ func (t *teller) record() {
 }
 
 func orDetail(d *admission.Decision) string {
-	if d.Detail != "" {
-		return d.Detail
+	if detail := d.Detail(); detail != "" {
+		return detail
 	}
 	return d.Reason.Detail()
 }
