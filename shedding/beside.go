@@ -19,33 +19,21 @@ func (g *Gate) Beside() *Gate {
 	}
 }
 
-// stand finds the promise that was made to r, and notes how r stands to it.
-func (g *Gate) stand(now time.Time, r *admission.Request, d *admission.Decision, tenant uint64) (admission.Promise, standing) {
+// stand says how r stands to the promise that was made to it, and notes that.
+// It fills in the promise where r is no newcomer and g made it.
+func (g *Gate) stand(now time.Time, r *admission.Request, d *admission.Decision, tenant uint64, p *admission.Promise) admission.Standing {
 	if g.beside && d.Standing != admission.Unasked {
-		return admission.Promise{}, standings[d.Standing]
+		return d.Standing
 	}
-	p, s := g.recall(now, r, tenant)
-	d.Standing = s.told()
-	return p, s
+	d.Standing = g.recall(now, r, tenant, p)
+	return d.Standing
 }
 
 // redeem marks a promise as used, and reports whether it was not yet.
-func (g *Gate) redeem(now time.Time, p admission.Promise, d *admission.Decision) bool {
+func (g *Gate) redeem(now time.Time, p *admission.Promise, d *admission.Decision) bool {
 	if g.beside || g.use(now, p) {
 		return true
 	}
 	d.Standing = admission.Newcomer
 	return false
-}
-
-var standings = [...]standing{admission.Newcomer: stranger, admission.Early: early, admission.Due: due}
-
-func (s standing) told() admission.Standing {
-	switch s {
-	case early:
-		return admission.Early
-	case due:
-		return admission.Due
-	}
-	return admission.Newcomer
 }

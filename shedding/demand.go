@@ -18,7 +18,7 @@ import (
 // tenants there are.
 type demand struct {
 	lines []demandLine
-	tick  float64 // seconds
+	rate  float64 // ticks per second
 }
 
 // demandLine is eight cells: in each, the bits of a float32 count above the
@@ -57,7 +57,7 @@ func newDemand(tenants int, memory float64) *demand {
 	for n < tenants {
 		n *= 2
 	}
-	return &demand{lines: make([]demandLine, n), tick: memory / demandTicks}
+	return &demand{lines: make([]demandLine, n), rate: demandTicks / memory}
 }
 
 // cells are those of the tenant with hash h.
@@ -68,7 +68,7 @@ func (d *demand) cells(h uint64) (*demandLine, [3]uint8) {
 // add counts one request of the tenant with hash h and returns the tenant's
 // demand including it, at least 1.
 func (d *demand) add(h uint64, now float64) float32 {
-	tick := uint32(now / d.tick)
+	tick := uint32(now * d.rate)
 	line, at := d.cells(h)
 	var old [3]uint64
 	var have [3]float32
@@ -92,7 +92,7 @@ func (d *demand) add(h uint64, now float64) float32 {
 // take undoes one add. Where others share a cell it may count them too low by
 // one until that fades.
 func (d *demand) take(h uint64, now float64) {
-	tick := uint32(now / d.tick)
+	tick := uint32(now * d.rate)
 	line, at := d.cells(h)
 	for _, i := range at {
 		c := &line[i&7]

@@ -100,8 +100,8 @@ func TestTicketFitsNobodyElse(t *testing.T) {
 	at := first.d.Promise.NotBefore
 	read := func(g *Gate, tenant string, class admission.Class, route *admission.Route, ticket string) bool {
 		r := admission.Request{Tenant: tenant, Class: class, Route: route, Header: header{TicketHeader: ticket}}
-		_, s := g.recall(at, &r, 1)
-		return s == due
+		var p admission.Promise
+		return g.recall(at, &r, 1, &p) == admission.Due
 	}
 	other := admission.Route{ID: "other", Queue: "q"}
 	if !read(g, "tenant", 2, &testRoute, ticket) {

@@ -7,28 +7,19 @@ import (
 	"sluice/admission"
 )
 
-// standing is how a request relates to the promises that were made.
-type standing uint8
-
-const (
-	stranger standing = iota // nothing was promised to it, or that was used
-	early                    // it came back before its time
-	due                      // it came back when told
-)
-
-// recall finds the promise that was made to r, by its ticket or by its
-// idempotency key.
-func (g *Gate) recall(now time.Time, r *admission.Request, tenant uint64) (p admission.Promise, s standing) {
-	if !g.promised(now, r, tenant, &p) || !now.Before(p.Lapse) {
-		return admission.Promise{}, stranger
+// recall says how r stands to the promise that was made to it, by its ticket or
+// by its idempotency key, and fills in the promise where r is no newcomer.
+func (g *Gate) recall(now time.Time, r *admission.Request, tenant uint64, p *admission.Promise) admission.Standing {
+	if !g.promised(now, r, tenant, p) || !now.Before(p.Lapse) {
+		return admission.Newcomer
 	}
 	if _, used := g.uses.get(p.ID, seconds(now)); used {
-		return admission.Promise{}, stranger
+		return admission.Newcomer
 	}
 	if now.Before(p.NotBefore) {
-		return p, early
+		return admission.Early
 	}
-	return p, due
+	return admission.Due
 }
 
 // promised finds the promise that was made to r, whether or not it still holds,
@@ -64,7 +55,7 @@ func (g *Gate) promised(now time.Time, r *admission.Request, tenant uint64, p *a
 }
 
 // remember keeps a promise by the request's idempotency key, if it has one.
-func (g *Gate) remember(now time.Time, r *admission.Request, p admission.Promise, tenant uint64) bool {
+func (g *Gate) remember(now time.Time, r *admission.Request, p *admission.Promise, tenant uint64) bool {
 	if r.Header == nil {
 		return false
 	}
@@ -76,7 +67,7 @@ func (g *Gate) remember(now time.Time, r *admission.Request, p admission.Promise
 }
 
 // use marks a promise as used and reports whether it was not yet.
-func (g *Gate) use(now time.Time, p admission.Promise) bool {
+func (g *Gate) use(now time.Time, p *admission.Promise) bool {
 	return g.uses.put(span{id: p.ID, until: seconds(p.Lapse)}, seconds(now), false)
 }
 

@@ -31,25 +31,27 @@ func (q *queue) reserve(now time.Time, r *admission.Request, d *admission.Decisi
 	tenant := hashString(g.seed+uint64(r.Class), r.Tenant)
 	demand := q.demand.add(tenant, t)
 	open := c.share.Load() >= 1
+	permit := admission.Permit{Ref: q, Amount: int64(r.Class), Key: tenant}
 
-	promise, standing := g.stand(now, r, d, tenant)
-	if standing == early && !open {
+	var promise admission.Promise
+	standing := g.stand(now, r, d, tenant, &promise)
+	if standing == admission.Early && !open {
 		// Neither better nor worse off than by waiting.
 		c.count.early.Add(1)
-		return q.refuse(now, r, d, admission.Permit{Amount: int64(r.Class), Key: tenant}, promise)
+		return q.refuse(now, r, d, permit, &promise)
 	}
-	if standing != stranger && g.redeem(now, promise, d) {
-		permit := admission.Permit{Ref: q, Amount: int64(r.Class) | permitBack, Key: promise.ID}
+	if standing != admission.Newcomer && g.redeem(now, &promise, d) {
+		permit.Amount, permit.Key = permit.Amount|permitBack, promise.ID
 		c.count.back.Add(1)
 		if open || float64(q.draw(&d.Lot)) < c.back.Load() {
 			c.count.kept.Add(1)
 			q.log.add(1)
 			return permit, admission.Refusal{}
 		}
-		return q.refuse(now, r, d, permit, q.pledge(now, r, d, tenant))
+		q.pledge(now, r, d, tenant, &promise)
+		return q.refuse(now, r, d, permit, &promise)
 	}
 
-	permit := admission.Permit{Ref: q, Amount: int64(r.Class), Key: tenant}
 	c.count.fresh.Add(1)
 	c.spread.add(demand)
 	// A tenant's requests are spread over its demand; what is below the water
@@ -61,14 +63,16 @@ func (q *queue) reserve(now time.Time, r *admission.Request, d *admission.Decisi
 		return permit, admission.Refusal{}
 	}
 	if height < c.pledge.Load() {
-		return q.refuse(now, r, d, permit, q.pledge(now, r, d, tenant))
+		q.pledge(now, r, d, tenant, &promise)
+	} else {
+		promise = admission.Promise{NotBefore: now.Add(q.comeBackIn(c, d))}
 	}
-	return q.refuse(now, r, d, permit, admission.Promise{NotBefore: now.Add(q.comeBackIn(c, d))})
+	return q.refuse(now, r, d, permit, &promise)
 }
 
 // refuse refuses r until the promise falls due, or where the policy is not
-// enforced counts what it would have done and lets r pass.
-func (q *queue) refuse(now time.Time, r *admission.Request, d *admission.Decision, p admission.Permit, promise admission.Promise) (admission.Permit, admission.Refusal) {
+// enforced counts what it would have done and lets r pass with its permit.
+func (q *queue) refuse(now time.Time, r *admission.Request, d *admission.Decision, permit admission.Permit, promise *admission.Promise) (admission.Permit, admission.Refusal) {
 	c, band := &q.classes[r.Class], &q.opts.Bands[r.Class]
 	f := admission.Refusal{
 		Reason:     admission.Reason(c.reason.Load()),
@@ -79,12 +83,11 @@ func (q *queue) refuse(now time.Time, r *admission.Request, d *admission.Decisio
 		f.Mode = admission.Shadow
 		c.count.shadow.Add(1)
 		q.log.add(1)
-		p.Ref = q
-		return p, f
+		return permit, f
 	}
 	c.count.refused.Add(1)
 	if promise.ID != 0 {
-		d.Promise = promise
+		d.Promise = *promise
 	}
 	return admission.Permit{}, f
 }
@@ -94,31 +97,28 @@ func (q *queue) shadow(r *admission.Request) bool {
 	return q.opts.Mode == admission.Shadow || q.opts.Bands[r.Class].Mode == admission.Shadow || r.Route.Mode == admission.Shadow
 }
 
-// pledge promises r that it gets in if it comes back when told.
-func (q *queue) pledge(now time.Time, r *admission.Request, d *admission.Decision, tenant uint64) admission.Promise {
-	c := &q.classes[r.Class]
+// pledge makes p the promise to r that it gets in if it comes back when told;
+// without an ID where that can only be hoped.
+func (q *queue) pledge(now time.Time, r *admission.Request, d *admission.Decision, tenant uint64, p *admission.Promise) {
+	c, g := &q.classes[r.Class], q.gate
 	wait := q.comeBackIn(c, d)
-	notBefore := time.Unix(now.Unix()+int64(wait/time.Second), 0)
-	if q.shadow(r) {
-		return admission.Promise{NotBefore: notBefore}
-	}
-	if q.gate.beside {
+	*p = admission.Promise{NotBefore: time.Unix(now.Unix()+int64(wait/time.Second), 0)}
+	switch {
+	case q.shadow(r):
+		return
+	case g.beside:
 		c.count.promised.Add(1)
-		return admission.Promise{NotBefore: notBefore}
+		return
 	}
-	p := admission.Promise{
-		NotBefore: notBefore,
-		Lapse:     notBefore.Add(max(wait, minGrace*time.Second)),
-		ID:        q.gate.newID(),
+	p.Lapse, p.ID = p.NotBefore.Add(max(wait, minGrace*time.Second)), g.newID()
+	if g.tickets != nil {
+		p.Signer = g.tickets
 	}
-	if t := q.gate.tickets; t != nil {
-		p.Signer = t
-	}
-	if !q.gate.remember(now, r, p, tenant) && p.Signer == nil {
-		return admission.Promise{NotBefore: notBefore} // nobody would know it again
+	if !g.remember(now, r, p, tenant) && p.Signer == nil {
+		p.Lapse, p.ID = time.Time{}, 0 // nobody would know it again
+		return
 	}
 	c.count.promised.Add(1)
-	return p
 }
 
 // comeBackIn draws how long a request refused now should stay away, in whole
