@@ -1,11 +1,11 @@
 // Package console shows a run while it goes on: a view that redraws itself on a
-// terminal, a line every few seconds elsewhere.
+// terminal, a line every few seconds elsewhere. Runs beside each other share a
+// [Board].
 package console
 
 import (
 	"fmt"
 	"io"
-	"os"
 	"sort"
 	"strings"
 	"sync"
@@ -21,7 +21,7 @@ type Console struct {
 	mu    sync.Mutex
 	out   io.Writer
 	live  bool
-	color bool
+	ink   ink
 	lines int // of the view on screen
 	last  run.Progress
 	have  bool
@@ -31,22 +31,18 @@ type Console struct {
 // plainEvery is the distance of plain lines.
 const plainEvery = 5 * time.Second
 
-// New shows on f.
-func New(f *os.File) *Console {
-	info, err := f.Stat()
-	tty := err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
-	return &Console{out: f, live: tty, color: tty && os.Getenv("NO_COLOR") == ""}
+// New shows on w: plain lines, where that is no terminal.
+func New(w io.Writer) *Console {
+	live, color := terminal(w)
+	return &Console{out: w, live: live, ink: color}
 }
-
-// Plain writes plain lines to w.
-func Plain(w io.Writer) *Console { return &Console{out: w} }
 
 // Note says what happens.
 func (c *Console) Note(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.clear()
-	fmt.Fprintf(c.out, "%s\n", c.paint("2", "· "+fmt.Sprintf(format, args...)))
+	fmt.Fprintf(c.out, "%s\n", c.ink.paint("2", "· "+fmt.Sprintf(format, args...)))
 }
 
 // Progress shows how far the run is.
@@ -88,13 +84,6 @@ func (c *Console) Done() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.clear()
-}
-
-func (c *Console) paint(code, s string) string {
-	if !c.color {
-		return s
-	}
-	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }
 
 // rates of what happened between two readings.
@@ -177,12 +166,12 @@ func (c *Console) view(p, prev *run.Progress) string {
 	var b strings.Builder
 	const width = 30
 	full := min(width, int(width*p.Live.Elapsed/max(p.Total, 1)))
-	fmt.Fprintf(&b, "\n%s  %s%s  %.0f of %.0f s\n", c.paint("1", fmt.Sprintf("%-14s", p.Stage.Name)),
-		c.paint("36", strings.Repeat("━", full)), c.paint("2", strings.Repeat("─", width-full)), p.Live.Elapsed.Seconds(), p.Total.Seconds())
+	fmt.Fprintf(&b, "\n%s  %s%s  %.0f of %.0f s\n", c.ink.paint("1", fmt.Sprintf("%-14s", p.Stage.Name)),
+		c.ink.paint("36", strings.Repeat("━", full)), c.ink.paint("2", strings.Repeat("─", width-full)), p.Live.Elapsed.Seconds(), p.Total.Seconds())
 	fmt.Fprintf(&b, "offered %7.0f/s   admitted %7.0f/s   refused %7.0f/s   other %5.0f/s   done %7.0f/s\n", r.offered, r.admitted, r.refused, r.other, r.done)
 	fmt.Fprintf(&b, "oldest work %s   waiting %d   under way %d   will come back %d\n", short(p.Signal.OldestAge), p.Signal.Depth, p.Live.InFlight, p.Live.Waiting)
 	if why := reasons(p, prev); why != "" {
-		fmt.Fprintf(&b, "%s\n", c.paint("33", why))
+		fmt.Fprintf(&b, "%s\n", c.ink.paint("33", why))
 	}
 	for i, cl := range p.Live.Classes {
 		var old load.LiveClass
@@ -201,11 +190,7 @@ func (c *Console) Verdict(r *result.Result, dir string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.clear()
-	color := map[result.Verdict]string{result.Pass: "1;32", result.Missed: "1;31"}[r.Verdict]
-	if color == "" {
-		color = "1;33"
-	}
-	fmt.Fprintf(c.out, "\n%s  %s\n", c.paint(color, strings.ToUpper(string(r.Verdict))), r.Name)
+	fmt.Fprintf(c.out, "\n%s  %s\n", c.ink.verdict(r.Verdict), r.Name)
 	for _, w := range r.Why {
 		fmt.Fprintf(c.out, "  %s\n", w)
 	}
@@ -218,9 +203,9 @@ func (c *Console) Verdict(r *result.Result, dir string) {
 		fmt.Fprintf(c.out, "  %-12s %9d %8.1f%% %8.1f%% %9s %10s %10s\n", n.Name, n.Offered, 100*n.AdmittedShare, 100*n.RefusedShare, inTime, maybe(n.Response.P50), maybe(n.Response.P99))
 	}
 	for _, t := range r.Thresholds {
-		mark := map[string]string{"met": c.paint("32", "✓"), "missed": c.paint("31", "✗")}[t.Result]
+		mark := map[string]string{"met": c.ink.paint("32", "✓"), "missed": c.ink.paint("31", "✗")}[t.Result]
 		if mark == "" {
-			mark = c.paint("33", "?")
+			mark = c.ink.paint("33", "?")
 		}
 		fmt.Fprintf(c.out, "  %s %s: %s, wanted %s\n", mark, t.What, t.Value, t.Bound)
 	}

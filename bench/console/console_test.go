@@ -28,7 +28,7 @@ func progress(n int) *run.Progress {
 // of those five.
 func TestPlainLinesComeEveryFiveSeconds(t *testing.T) {
 	var b strings.Builder
-	c := Plain(&b)
+	c := New(&b)
 	for n := 1; n <= 11; n++ {
 		c.Progress(progress(n))
 	}
@@ -58,5 +58,26 @@ func TestTheLiveViewReplacesItself(t *testing.T) {
 	c.Verdict(&result.Result{Verdict: result.Missed, Name: "x", Why: []string{"too slow"}}, "")
 	if !strings.Contains(b.String(), "MISSED  x") || !strings.Contains(b.String(), "too slow") {
 		t.Errorf("the verdict reads %q", b.String())
+	}
+}
+
+// Runs beside each other are told apart by their scenario's name, and one that is
+// no pass says why, and where more about it is.
+func TestABoardTellsRunsApart(t *testing.T) {
+	var b strings.Builder
+	long := &scenario.Scenario{Name: "launch-burst"}
+	board := NewBoard(&b, []*scenario.Scenario{{Name: "herd"}, long})
+	board.Say(long, "starts: %v of load", 30*time.Second)
+	board.Ends(&result.Result{Name: "herd", Verdict: result.Missed, Why: []string{"too slow"}, Total: result.Numbers{Offered: 200, AdmittedShare: 0.75, RefusedShare: 0.25}}, "out/herd")
+	board.Sum([]result.Verdict{result.Missed}, 31*time.Second)
+	want := `launch-burst  starts: 30s of load
+herd          MISSED  200 offered, 75.0% admitted, 25.0% refused, 0.0% failed (1 of 2)
+herd            too slow
+herd            out/herd/report.html
+
+2 scenarios in 31s: 1 missed, 1 not carried out
+`
+	if b.String() != want {
+		t.Errorf("the board shows\n%s\nwanted\n%s", b.String(), want)
 	}
 }

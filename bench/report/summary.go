@@ -120,6 +120,9 @@ func provenance(r *result.Result) string {
 	if !g.Timed {
 		sent = fmt.Sprintf("Times were not judged in this run (p99 of lateness %s), %s requests could not be sent", seconds(g.LagP99), number(g.Unsent))
 	}
+	if g.Beside > 0 {
+		sent += fmt.Sprintf("; up to %d other runs went on beside it", g.Beside)
+	}
 	if g.Ceiling > 0 {
 		sent += fmt.Sprintf("; on this machine the generator manages %s requests a second", number(int64(g.Ceiling)))
 	}

@@ -101,6 +101,9 @@ type Generator struct {
 	Unsent   int64   `json:"unsent"`
 	CPUShare float64 `json:"cpu_share"` // of all cores, origin simulator included
 	Timed    bool    `json:"timed"`     // whether times were judged
+	// Beside is how many other runs went on at the same time, whose load is part of
+	// CPUShare; absent, none did.
+	Beside int `json:"beside,omitempty"`
 }
 
 // Latency of one kind of ending. A percentile is absent where fewer than ten

@@ -33,7 +33,7 @@ type Options struct {
 	OriginAddr string
 	// Direct sends the load straight to the origin, whatever the scenario says.
 	Direct bool
-	// Program is the gateway's binary; "" builds it when it is needed.
+	// Program is the gateway's binary, for scenarios that start one.
 	Program string
 	// AllowRemote permits targets that are not on this machine's loopback
 	// interface.
@@ -41,6 +41,9 @@ type Options struct {
 	// CountsOnly judges counts and invariants, and no times: for machines that
 	// are busy with other things.
 	CountsOnly bool
+	// Beside is how many other runs may go on in this process meanwhile; then
+	// CountsOnly is due.
+	Beside int
 	// Ceiling is the generator's, if it was measured before; 0 measures it unless
 	// CountsOnly is set.
 	Ceiling float64
@@ -163,7 +166,7 @@ func Run(ctx context.Context, o Options) (_ *result.Result, err error) {
 	facts := result.Facts{
 		Begin: r.generator.Start(), Ledger: r.origin.Ledger(), Undone: undone, Interrupted: interrupted,
 		Generator: result.Generator{
-			Ceiling: ceiling, LagLimit: r.lagLimit().Seconds(), Timed: !o.CountsOnly,
+			Ceiling: ceiling, LagLimit: r.lagLimit().Seconds(), Timed: !o.CountsOnly, Beside: o.Beside,
 			CPUShare: own.Seconds() / wall.Seconds() / float64(runtime.GOMAXPROCS(0)),
 		},
 	}
@@ -229,10 +232,7 @@ func (r *runner) startTarget(ctx context.Context) (err error) {
 	default:
 		r.kind = "gateway"
 		if r.Program == "" {
-			r.Note("building the gateway")
-			if r.Program, err = target.Build(ctx, r.dir); err != nil {
-				return err
-			}
+			return errors.New("run: the scenario starts a gateway, whose binary is not given")
 		}
 		var env []string
 		if t.Redis {
