@@ -211,6 +211,8 @@ type Threshold struct {
 	Bound  string `json:"bound"`
 	Result string `json:"result"` // met, missed, unknown, not_judged
 	Why    string `json:"why,omitempty"`
+
+	invariant bool // of any sound run, whatever its load
 }
 
 // Second of the run.

@@ -157,13 +157,42 @@ func TestCountsMayDifferByDoubtAlone(t *testing.T) {
 }
 
 // Where times are not judged, a load that came seconds late is still another
-// load.
-func TestCountsOfALateLoadAreInvalid(t *testing.T) {
-	for lag, want := range map[float64]Verdict{0.9: Missed, 3: Invalid} {
-		r := &Result{Generator: Generator{LagLimit: 0.001, LagP99: lag}, Thresholds: []Threshold{{Result: "missed"}}}
+// load, and one that came later than a moment may be why a threshold is missed;
+// never why something is lost or done twice.
+func TestCountsOfALateLoad(t *testing.T) {
+	for _, c := range []struct {
+		lag       float64
+		threshold Threshold
+		want      Verdict
+	}{
+		{0.05, Threshold{Result: "missed"}, Missed},
+		{0.9, Threshold{Result: "missed"}, Invalid},
+		{0.9, Threshold{Result: "met"}, Pass},
+		{0.9, Threshold{Result: "missed", invariant: true}, Missed},
+		{3, Threshold{Result: "missed"}, Invalid},
+		{3, Threshold{Result: "met"}, Invalid},
+		{3, Threshold{Result: "missed", invariant: true}, Missed},
+	} {
+		r := &Result{Generator: Generator{LagLimit: 0.001, LagP99: c.lag}, Thresholds: []Threshold{c.threshold}}
 		r.decide(&ledgerFacts{}, Facts{})
-		if r.Verdict != want {
-			t.Errorf("%v s late: %s, wanted %s", lag, r.Verdict, want)
+		if r.Verdict != c.want || (r.Verdict == Pass) != (len(r.Why) == 0) {
+			t.Errorf("%v s late, %+v: %s, wanted %s: %v", c.lag, c.threshold, r.Verdict, c.want, r.Why)
+		}
+	}
+}
+
+// A threshold is known to be of an invariant by its metric.
+func TestInvariantsAreNoFigures(t *testing.T) {
+	s := parse(t, `
+thresholds:
+  - {metric: lost, at_most: none}
+  - {metric: duplicates, at_most: none}
+  - {metric: admitted_share, at_least: 1%}
+`)
+	r := &Result{Total: Numbers{Lost: 1, Duplicates: 1}}
+	for i, th := range s.Thresholds {
+		if got := r.judge(s, th); got.invariant != (i < 2) || got.invariant && got.Result != "missed" {
+			t.Errorf("%+v", got)
 		}
 	}
 }

@@ -134,6 +134,10 @@ func (Metric) Values() []string {
 	return all
 }
 
+// Invariant reports whether the metric is about what a gateway promises under any
+// load: nothing is lost, and nothing done twice.
+func (m Metric) Invariant() bool { return m == "lost" || m == "duplicates" }
+
 // Growth reports whether the metric holds a stage against an earlier one.
 func (m Metric) Growth() bool { return strings.HasSuffix(string(m), "_growth") }
 
