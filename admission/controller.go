@@ -42,25 +42,27 @@ type Gate interface {
 }
 
 // Permit is what a gate reserved for a request. The zero value reserves
-// nothing. A permit and a refusal together are as much as Go returns in
-// registers.
+// nothing.
 type Permit struct {
 	Ref    any // what was reserved from, as the gate knows it; nil: nothing
 	Amount int64
 	Key    uint64 // a second word for the gate's own use
 }
 
-// Refusal is a gate's no. The zero value is no refusal.
+// Refusal is a gate's no. The zero value is no refusal. It has four fields,
+// since Go's compiler keeps no larger struct in registers, and every gate
+// returns one for every request.
 type Refusal struct {
 	Reason     Reason
 	Mode       Mode // Shadow: count it, but let the request pass
-	Status     int  // 0: the reason's own
 	RetryAfter time.Duration
-	Words      *Words // nil: the reason's own
+	Form       *Form // nil: the reason's own
 }
 
-// Words are what a refusal tells the client in place of what its reason says.
-type Words struct {
+// Form is how a refusal is put to the client where that is not how its reason
+// is. It is shared by refusals and must not be changed.
+type Form struct {
+	Status    int    // 0: the reason's own
 	Detail    string // "" the reason's own
 	Challenge string // value of WWW-Authenticate; "" none
 }
@@ -269,12 +271,11 @@ func (r *Request) release() int {
 func (d *Decision) Refuse(f Refusal) {
 	d.Verdict = Refuse
 	d.Reason = f.Reason
-	d.Status = f.Status
-	if d.Status == 0 {
-		d.Status = f.Reason.Status()
+	d.Status = f.Reason.Status()
+	if f.Form != nil && f.Form.Status != 0 {
+		d.Status = f.Form.Status
 	}
-	d.RetryAfter = f.RetryAfter
-	d.Words = f.Words
+	d.RetryAfter, d.Form = f.RetryAfter, f.Form
 }
 
 // find makes d what is known of a keyed request.

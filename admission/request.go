@@ -65,7 +65,10 @@ type Header interface {
 }
 
 // Reset makes r ready for another request.
-func (r *Request) Reset() { *r = Request{Class: NoClass} }
+func (r *Request) Reset() {
+	*r = Request{} // in place; with the class in it, it would be made elsewhere and copied
+	r.Class = NoClass
+}
 
 // Route is a config rule that matches method and raw path. It is immutable and
 // shared by the requests that it matches.
@@ -110,24 +113,24 @@ type Decision struct {
 	KeyStatus string
 	// Recorded is the answer to replay.
 	Recorded Recorded
-	// Words of a refusal; nil: the reason's own.
-	Words *Words
+	// Form of a refusal; nil: the reason's own.
+	Form *Form
 }
 
 // Detail tells the client more than the reason does; "" nothing.
 func (d *Decision) Detail() string {
-	if d.Words == nil {
+	if d.Form == nil {
 		return ""
 	}
-	return d.Words.Detail
+	return d.Form.Detail
 }
 
 // Challenge is the value of WWW-Authenticate; "" none.
 func (d *Decision) Challenge() string {
-	if d.Words == nil {
+	if d.Form == nil {
 		return ""
 	}
-	return d.Words.Challenge
+	return d.Form.Challenge
 }
 
 // Lot is a number that was drawn from 0 up to but not 1: in 2^-24ths, plus one.

@@ -61,8 +61,8 @@ type decider struct {
 	decision   admission.Decision
 	header     fields
 	tenants    int
-	name       [len("tenant-0000000")]byte
-	turns      []uint32 // whose turn it is, over and over
+	name       [len(namePrefix) + len(digits{})]byte
+	turns      []digits // whose turn it is, over and over
 	turn       int
 	now        time.Time
 }
@@ -70,21 +70,36 @@ type decider struct {
 // turnCount is how many turns are drawn beforehand.
 const turnCount = 1 << 20
 
+// digits are a tenant's number, with which its name ends. They are written
+// beforehand: a decision is not to be measured with what it takes to make names
+// up.
+type digits [7]byte
+
+const namePrefix = "tenant-"
+
+func digitsOf(n int) (d digits) {
+	for i := len(d) - 1; i >= 0; i-- {
+		d[i] = byte('0' + n%10)
+		n /= 10
+	}
+	return d
+}
+
 // atRandom gives every tenant as many turns as any other.
-func atRandom(tenants int) []uint32 {
-	rnd, turns := rand.New(rand.NewPCG(1, 2)), make([]uint32, turnCount)
+func atRandom(tenants int) []digits {
+	rnd, turns := rand.New(rand.NewPCG(1, 2)), make([]digits, turnCount)
 	for i := range turns {
-		turns[i] = uint32(rnd.IntN(tenants))
+		turns[i] = digitsOf(rnd.IntN(tenants))
 	}
 	return turns
 }
 
 // zipf gives tenants turns as traffic does: half of them to a few.
-func zipf(tenants int) []uint32 {
-	rnd, turns := rand.New(rand.NewPCG(1, 2)), make([]uint32, turnCount)
+func zipf(tenants int) []digits {
+	rnd, turns := rand.New(rand.NewPCG(1, 2)), make([]digits, turnCount)
 	z := rand.NewZipf(rnd, 1.05, 1, uint64(tenants-1))
 	for i := range turns {
-		turns[i] = uint32(z.Uint64())
+		turns[i] = digitsOf(int(z.Uint64()))
 	}
 	return turns
 }
@@ -115,7 +130,7 @@ func newDecider(tb testing.TB, tenants int) *decider {
 	}
 	d.fill()
 	for i := range tenants {
-		d.decideFor(i)
+		d.decideFor(digitsOf(i))
 	}
 	for range 3 {
 		d.now = d.now.Add(time.Second)
@@ -127,7 +142,7 @@ func newDecider(tb testing.TB, tenants int) *decider {
 }
 
 func (d *decider) fill() {
-	copy(d.name[:], "tenant-")
+	copy(d.name[:], namePrefix)
 	d.header = fields{{Name: "User-Agent", Value: "test"}, {Name: "Accept", Value: "*/*"}, {Name: "X-Tenant-Id"}}
 }
 
@@ -140,18 +155,16 @@ func (d *decider) another(turn int) *decider {
 
 // decide makes one decision, and ends what it admits.
 func (d *decider) decide() admission.Verdict {
-	return d.decideFor(int(d.turns[d.turn%len(d.turns)]))
+	return d.decideFor(d.turns[d.turn%turnCount])
 }
 
-// decideFor makes a decision for the i-th tenant. Its name is written into one
-// buffer, as a transport would: what it costs to fetch is not the gateway's.
-func (d *decider) decideFor(i int) admission.Verdict {
+// decideFor makes a decision for the tenant with a number. Its name is written
+// into one buffer, as a transport would: what it costs to fetch is not the
+// gateway's.
+func (d *decider) decideFor(number digits) admission.Verdict {
 	d.turn++
 	d.now = d.now.Add(time.Microsecond)
-	for at := len(d.name) - 1; d.name[at] != '-'; at-- {
-		d.name[at] = byte('0' + i%10)
-		i /= 10
-	}
+	copy(d.name[len(namePrefix):], number[:])
 	d.header[2].Value = unsafe.String(&d.name[0], len(d.name))
 	r := &d.request
 	r.Reset()
@@ -195,7 +208,7 @@ func BenchmarkDecision(b *testing.B) {
 	for _, c := range []struct {
 		name    string
 		tenants int
-		turns   func(int) []uint32
+		turns   func(int) []digits
 	}{
 		{"thousand", 1000, atRandom},
 		{"million", 1_000_000, atRandom},

@@ -228,7 +228,7 @@ func (k *keys) read(r *admission.Request) ([]byte, admission.Refusal) {
 	case errors.As(err, &wrong) && wrong.Reason == admission.KeyMissing:
 		return nil, admission.Refusal{Reason: wrong.Reason}
 	case wrong != nil:
-		return nil, admission.Refusal{Reason: wrong.Reason, Words: &admission.Words{Detail: wrong.Error() + "."}}
+		return nil, admission.Refusal{Reason: wrong.Reason, Form: &admission.Form{Detail: wrong.Error() + "."}}
 	}
 	return key, admission.Refusal{}
 }

@@ -126,7 +126,7 @@ func New(o Options) (*Classifier, error) {
 	return c, nil
 }
 
-var ambiguous = admission.Words{
+var ambiguous = admission.Form{
 	Detail: "The path can be read in more than one way. Send it without encoded or repeated slashes, dot segments, backslashes and parameters.",
 }
 
@@ -139,7 +139,7 @@ func (c *Classifier) Route(r *admission.Request) admission.Refusal {
 	if !plain {
 		found = c.router.walk(method, r.Path)
 		if suspicious(r.Path) && c.router.ambiguous(method, r.Path, found) {
-			return admission.Refusal{Reason: admission.BadRequest, Words: &ambiguous}
+			return admission.Refusal{Reason: admission.BadRequest, Form: &ambiguous}
 		}
 	}
 	if found != none {

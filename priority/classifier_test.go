@@ -129,7 +129,7 @@ func TestRouteRefusesAmbiguousPaths(t *testing.T) {
 	} {
 		r := admission.Request{Method: "POST", Path: path, Route: &admission.Route{ID: "left over"}}
 		f := c.Route(&r)
-		if f.Reason != want || f.Is() && f.Words.Detail == "" {
+		if f.Reason != want || f.Is() && f.Form.Detail == "" {
 			t.Errorf("%s: %+v, want %v", path, f, want)
 		}
 		if want == admission.None && r.Route != c.Router().Route("POST", path) {

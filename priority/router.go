@@ -241,19 +241,21 @@ func (n *node) all(path string, more bool, ends []end) []end {
 // of the path, or best if none is lower. more says whether there is a rest: "/a"
 // ends at "a", "/a/" goes on with an empty segment.
 func (n *node) find(method uint64, path string, more bool, best int32) int32 {
-	if n.first >= best {
-		return best
-	}
-	best = firstOf(n.rests, method, best)
-	if !more {
-		return firstOf(n.ends, method, best)
-	}
-	segment, path, more := strings.Cut(path, "/")
-	if next := n.by(segment); next != nil {
-		best = next.find(method, path, more, best)
-	}
-	if n.one != nil && segment != "" {
-		best = n.one.find(method, path, more, best)
+	for n != nil && n.first < best {
+		best = firstOf(n.rests, method, best)
+		if !more {
+			return firstOf(n.ends, method, best)
+		}
+		var segment string
+		segment, path, more = strings.Cut(path, "/")
+		next := n.by(segment)
+		if n.one != nil && segment != "" {
+			if next != nil {
+				best = next.find(method, path, more, best)
+			}
+			next = n.one
+		}
+		n = next
 	}
 	return best
 }

@@ -17,7 +17,7 @@ type exchange struct {
 
 	head      head
 	violation violation
-	words     admission.Words // of a refusal by the protocol
+	form      admission.Form // of a refusal by the protocol
 	body      bodyReader
 	bodyBuf   []byte // the whole body, where the route buffers it
 

@@ -179,8 +179,8 @@ func (x *exchange) panicked(s *Server, p any) {
 
 // refuse answers a request that the protocol forbids.
 func (x *exchange) refuse(v violation) {
-	x.words.Detail = v.detail
-	x.decision.Refuse(admission.Refusal{Reason: v.reason, Words: &x.words})
+	x.form.Detail = v.detail
+	x.decision.Refuse(admission.Refusal{Reason: v.reason, Form: &x.form})
 	x.answerProblem()
 }
 

@@ -177,11 +177,11 @@ func TestRefusalsSayWhatTheBandSays(t *testing.T) {
 	g := newTestGate(t, QueueOptions{Bands: bands})
 	now := strain(t, g, start, 110)
 	bulk, standard := refused(t, g, now, "t", 2, nil), refused(t, g, now, "t", 1, nil)
-	if bulk.refusal.Reason != admission.Deferred || bulk.refusal.Status != 0 {
-		t.Errorf("bulk is refused with %v %d, want deferred", bulk.refusal.Reason, bulk.refusal.Status)
+	if bulk.refusal.Reason != admission.Deferred || bulk.refusal.Form != nil {
+		t.Errorf("bulk is refused with %v %+v, want deferred", bulk.refusal.Reason, bulk.refusal.Form)
 	}
-	if standard.refusal.Reason != admission.Shed || standard.refusal.Status != 429 {
-		t.Errorf("standard is refused with %v %d, want shed 429", standard.refusal.Reason, standard.refusal.Status)
+	if form := standard.refusal.Form; standard.refusal.Reason != admission.Shed || form == nil || form.Status != 429 {
+		t.Errorf("standard is refused with %v %+v, want shed 429", standard.refusal.Reason, form)
 	}
 	for _, a := range []*answer{bulk, standard} {
 		if ra := a.refusal.RetryAfter; ra < time.Second || ra > 15*time.Minute {

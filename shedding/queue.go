@@ -54,6 +54,8 @@ type queue struct {
 
 // class is what a queue knows of one class.
 type class struct {
+	form *admission.Form // of refusals
+
 	// Published by the law.
 	share  atomicFloat // of newcomers admitted
 	back   atomicFloat // of returners admitted
@@ -120,6 +122,9 @@ func newQueue(g *Gate, o QueueOptions, tenants int, now float64) *queue {
 	}
 	for i := range q.classes {
 		q.classes[i].since = now
+		if status := o.Bands[i].Status; status != 0 {
+			q.classes[i].form = &admission.Form{Status: status}
+		}
 	}
 	q.run(now)
 	return q

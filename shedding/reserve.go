@@ -73,11 +73,11 @@ func (q *queue) reserve(now time.Time, r *admission.Request, d *admission.Decisi
 // refuse refuses r until the promise falls due, or where the policy is not
 // enforced counts what it would have done and lets r pass with its permit.
 func (q *queue) refuse(now time.Time, r *admission.Request, d *admission.Decision, permit admission.Permit, promise *admission.Promise) (admission.Permit, admission.Refusal) {
-	c, band := &q.classes[r.Class], &q.opts.Bands[r.Class]
+	c := &q.classes[r.Class]
 	f := admission.Refusal{
 		Reason:     admission.Reason(c.reason.Load()),
-		Status:     band.Status,
 		RetryAfter: max(promise.NotBefore.Sub(now), time.Second),
+		Form:       c.form,
 	}
 	if q.shadow(r) {
 		f.Mode = admission.Shadow

@@ -37,14 +37,14 @@ func New(o Options) (*Resolver, error) {
 		realm = "api"
 	}
 	t := &Resolver{keyed: make(map[string]bool), reject: o.Reject}
-	missing := new(admission.Words)
+	missing := new(admission.Form)
 	t.missing = admission.Refusal{Reason: admission.TenantMissing}
 	var ways, challenges []string
 	for _, s := range o.From {
 		made := source{Source: s}
 		field := s.Header
-		unknown := new(admission.Words)
-		made.unknown = admission.Refusal{Reason: admission.TenantUnknown, Words: unknown}
+		unknown := new(admission.Form)
+		made.unknown = admission.Refusal{Reason: admission.TenantUnknown, Form: unknown}
 		switch s.Kind {
 		case Header:
 			ways = append(ways, "the tenant's name in "+s.Header)
@@ -57,8 +57,7 @@ func New(o Options) (*Resolver, error) {
 			ways = append(ways, way)
 			challenge := fmt.Sprintf("%s realm=\"%s\"", scheme, realm)
 			challenges = append(challenges, challenge)
-			made.unknown.Status = 401
-			*unknown = admission.Words{Detail: "The API key is not known here.", Challenge: challenge}
+			*unknown = admission.Form{Status: 401, Detail: "The API key is not known here.", Challenge: challenge}
 			if scheme == "Bearer" { // RFC 6750 section 3.1
 				unknown.Challenge += `, error="invalid_token"`
 			}
@@ -78,15 +77,15 @@ func New(o Options) (*Resolver, error) {
 		}
 		made.repeated = admission.Refusal{
 			Reason: admission.BadRequest,
-			Words:  &admission.Words{Detail: fmt.Sprintf("The field %s may be sent only once.", field)},
+			Form:   &admission.Form{Detail: fmt.Sprintf("The field %s may be sent only once.", field)},
 		}
 		t.sources = append(t.sources, made)
 	}
 	if len(challenges) > 0 {
-		t.missing.Status, missing.Challenge = 401, strings.Join(challenges, ", ")
+		missing.Status, missing.Challenge = 401, strings.Join(challenges, ", ")
 	}
 	if len(ways) > 0 {
-		t.missing.Words = missing
+		t.missing.Form = missing
 		missing.Detail = "Identify the tenant: send " + strings.Join(ways, ", or ") + "."
 	}
 	return t, nil

@@ -146,15 +146,15 @@ func TestWrongIdentityIsRefused(t *testing.T) {
 	for _, c := range cases {
 		r := admission.Request{Header: c.header, Client: netip.MustParseAddr("192.0.2.7")}
 		f := tenants.Identify(&r)
-		if f.Reason != c.reason || f.Status != c.status || f.Words.Challenge != c.challenge || r.Tenant != "" {
-			t.Errorf("%s: tenant %q, refusal %+v %+v, want %v %d %q", c.name, r.Tenant, f, *f.Words, c.reason, c.status, c.challenge)
+		if f.Reason != c.reason || f.Form.Status != c.status || f.Form.Challenge != c.challenge || r.Tenant != "" {
+			t.Errorf("%s: tenant %q, refusal %+v %+v, want %v %d %q", c.name, r.Tenant, f, *f.Form, c.reason, c.status, c.challenge)
 		}
-		if f.Words.Detail == "" {
+		if f.Form.Detail == "" {
 			t.Errorf("%s: the client is not told what to do", c.name)
 		}
 		for _, field := range c.header {
-			if len(field[1]) > 8 && strings.Contains(fmt.Sprint(*f.Words), field[1]) {
-				t.Errorf("%s: the refusal repeats what was presented: %+v", c.name, *f.Words)
+			if len(field[1]) > 8 && strings.Contains(fmt.Sprint(*f.Form), field[1]) {
+				t.Errorf("%s: the refusal repeats what was presented: %+v", c.name, *f.Form)
 			}
 		}
 	}
@@ -168,16 +168,18 @@ func TestMissingIdentity(t *testing.T) {
 	}{
 		{"header", []Source{{Kind: Header, Header: "X-Tenant-Id"}}, admission.Refusal{
 			Reason: admission.TenantMissing,
-			Words:  &admission.Words{Detail: "Identify the tenant: send the tenant's name in X-Tenant-Id."},
+			Form:   &admission.Form{Detail: "Identify the tenant: send the tenant's name in X-Tenant-Id."},
 		}},
 		{"key", []Source{{Kind: APIKey, Keys: keys()}, {Kind: Header, Header: "X-Tenant-Id"}}, admission.Refusal{
-			Reason: admission.TenantMissing, Status: 401, Words: &admission.Words{
+			Reason: admission.TenantMissing, Form: &admission.Form{
+				Status:    401,
 				Challenge: `Bearer realm="orders api"`,
 				Detail:    "Identify the tenant: send an API key in Authorization, as a bearer token, or the tenant's name in X-Tenant-Id.",
 			},
 		}},
 		{"keys in two places", []Source{{Kind: APIKey, Keys: keys()}, {Kind: APIKey, Header: "X-Api-Key", Keys: keys()}}, admission.Refusal{
-			Reason: admission.TenantMissing, Status: 401, Words: &admission.Words{
+			Reason: admission.TenantMissing, Form: &admission.Form{
+				Status:    401,
 				Challenge: `Bearer realm="orders api", ApiKey realm="orders api"`,
 				Detail:    "Identify the tenant: send an API key in Authorization, as a bearer token, or an API key in X-Api-Key.",
 			},
