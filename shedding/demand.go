@@ -61,51 +61,55 @@ func newDemand(tenants int, memory float64) *demand {
 }
 
 // cells are those of the tenant with hash h.
-func (d *demand) cells(h uint64) (*demandLine, [3]uint8) {
-	return &d.lines[h&uint64(len(d.lines)-1)], triples[(h>>32)*uint64(len(triples))>>32]
+func (d *demand) cells(h uint64) (a, b, c *atomic.Uint64) {
+	line := &d.lines[h&uint64(len(d.lines)-1)]
+	at := &triples[(h>>32)*uint64(len(triples))>>32]
+	return &line[at[0]&7], &line[at[1]&7], &line[at[2]&7]
 }
 
 // add counts one request of the tenant with hash h and returns the tenant's
 // demand including it, at least 1.
 func (d *demand) add(h uint64, now float64) float32 {
 	tick := uint32(now * d.rate)
-	line, at := d.cells(h)
-	var old [3]uint64
-	var have [3]float32
-	for k, i := range at {
-		old[k] = line[i&7].Load()
-		have[k] = faded(old[k], tick)
+	a, b, c := d.cells(h)
+	wasA, wasB, wasC := a.Load(), b.Load(), c.Load()
+	inA, inB, inC := faded(wasA, tick), faded(wasB, tick), faded(wasC, tick)
+	least := min(inA, inB, inC) + 1
+	if inA <= least {
+		lift(a, wasA, least, tick)
 	}
-	least := min(have[0], have[1], have[2]) + 1
-	for k, i := range at {
-		if have[k] > least {
-			continue
-		}
-		c := &line[i&7]
-		if !c.CompareAndSwap(old[k], pack(least, max(tick, uint32(old[k])))) {
-			raise(c, least, tick)
-		}
+	if inB <= least {
+		lift(b, wasB, least, tick)
+	}
+	if inC <= least {
+		lift(c, wasC, least, tick)
 	}
 	return least
+}
+
+// lift brings a cell, which was as given, up to at least v.
+func lift(c *atomic.Uint64, was uint64, v float32, tick uint32) {
+	if !c.CompareAndSwap(was, pack(v, max(tick, uint32(was)))) {
+		raise(c, v, tick)
+	}
 }
 
 // take undoes one add. Where others share a cell it may count them too low by
 // one until that fades.
 func (d *demand) take(h uint64, now float64) {
 	tick := uint32(now * d.rate)
-	line, at := d.cells(h)
-	for _, i := range at {
-		c := &line[i&7]
+	a, b, c := d.cells(h)
+	for _, cell := range [...]*atomic.Uint64{a, b, c} {
 		for {
-			old := c.Load()
-			if c.CompareAndSwap(old, pack(max(0, faded(old, tick)-1), tick)) {
+			old := cell.Load()
+			if cell.CompareAndSwap(old, pack(max(0, faded(old, tick)-1), tick)) {
 				break
 			}
 		}
 	}
 }
 
-// raise brings a cell up to at least v.
+// raise is lift for a cell that others change as well.
 func raise(c *atomic.Uint64, v float32, tick uint32) {
 	for {
 		old := c.Load()

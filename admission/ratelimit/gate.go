@@ -82,12 +82,12 @@ type claim struct {
 	now    int64
 }
 
-// claim returns what r asks; false where nothing limits it.
-func (g *Gate) claim(now time.Time, r *admission.Request) (c claim, limited bool) {
+// claim makes c what r asks; false where nothing limits it.
+func (g *Gate) claim(c *claim, now time.Time, r *admission.Request) (limited bool) {
 	c.policy = g.policy.Load()
 	c.limit = c.policy.limitOf(r.Route)
 	if c.limit == nil {
-		return c, false
+		return false
 	}
 	c.terms = &c.limit.terms
 	if len(c.limit.overrides) > 0 {
@@ -96,12 +96,12 @@ func (g *Gate) claim(now time.Time, r *admission.Request) (c claim, limited bool
 		}
 	}
 	if c.quota.Unlimited() {
-		return c, false
+		return false
 	}
 	c.cost = min(cost(r), int64(c.quota.Burst))
 	c.tenant = g.hash(r.Tenant)
 	c.now = g.since(now)
-	return c, true
+	return true
 }
 
 // lock returns the bucket that c takes from, and the lock that is held and
@@ -128,8 +128,8 @@ func (c *claim) lock() (*bucket, *sync.Mutex) {
 // except from a limit in shadow mode: clients are not to act on what is not
 // enforced. It does not allocate for a tenant that has a bucket.
 func (g *Gate) Reserve(now time.Time, r *admission.Request, d *admission.Decision) (admission.Permit, admission.Refusal) {
-	c, limited := g.claim(now, r)
-	if !limited {
+	var c claim
+	if !g.claim(&c, now, r) {
 		return admission.Permit{}, admission.Refusal{}
 	}
 	b, guard := c.lock()

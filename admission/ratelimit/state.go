@@ -37,8 +37,8 @@ type State struct {
 // for explaining a decision. Where the table is full, a tenant without a bucket
 // is said to meet the overflow bucket, although Reserve might make room.
 func (g *Gate) Look(now time.Time, r *admission.Request) State {
-	c, limited := g.claim(now, r)
-	if !limited {
+	var c claim
+	if !g.claim(&c, now, r) {
 		return State{}
 	}
 	s := State{Name: c.limit.name, Quota: c.quota, Cost: c.cost}
