@@ -17,14 +17,14 @@ import (
 	"sluice/internal/nowait"
 )
 
-// stub is all that fasthttp gets to read for a request. See the package
-// comment: it serves connections, and requests are read here.
+// stub is all that fasthttp gets to read of a connection: it takes it for the
+// one request there is, and calls the handler, which serves those that really
+// come.
 var stub = []byte("GET / HTTP/1.1\r\nHost: sluice\r\n\r\n")
 
-// conn is a client connection, as fasthttp's server holds it. Its Read returns
-// once the next request's head is complete (or is known to be refused); its
-// Write drops what fasthttp says on its own. The handler reads the body from it
-// and writes the answer to it.
+// conn is a client connection, as fasthttp's server holds it. Its Read gives
+// fasthttp the stub, its Write drops what fasthttp says on its own. The handler
+// reads requests from it and writes the answers to it.
 type conn struct {
 	socket
 	server *Server
@@ -35,7 +35,7 @@ type conn struct {
 	peerText []byte
 
 	x        *exchange // the request under way; nil while the connection is idle
-	stubLeft int
+	stubRead int
 
 	state  atomic.Int32
 	closed atomic.Bool
@@ -84,16 +84,13 @@ func (c *conn) learnCert() {
 	}
 }
 
-// Read gives fasthttp the stub of the next request.
+// Read gives fasthttp the stub.
 func (c *conn) Read(p []byte) (int, error) {
-	if c.stubLeft == 0 {
-		if err := c.awaitRequest(); err != nil {
-			return 0, err
-		}
-		c.stubLeft = len(stub)
+	n := copy(p, stub[c.stubRead:])
+	c.stubRead += n
+	if n == 0 {
+		return 0, io.EOF
 	}
-	n := copy(p, stub[len(stub)-c.stubLeft:])
-	c.stubLeft -= n
 	return n, nil
 }
 

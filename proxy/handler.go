@@ -13,19 +13,28 @@ import (
 	"sluice/admission"
 )
 
-// handle is fasthttp's handler: it serves the request whose head the
-// connection has read.
+// handle is fasthttp's handler. It serves all requests of a connection, one
+// after the other: what fasthttp does around each call costs as much as reading a
+// request, and none of it is needed.
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	c := ctx.Conn().(*conn)
+	for c.awaitRequest() == nil && c.serve() {
+	}
+	ctx.SetConnectionClose()
+}
+
+// serve serves the request whose head has been read. It reports whether the
+// connection can serve another.
+func (c *conn) serve() (keep bool) {
 	x := c.x
-	x.serve(s)
+	x.serve(c.server)
 	if !x.keep {
-		ctx.SetConnectionClose()
 		c.x = nil
 		x.release()
-		return
+		return false
 	}
 	x.reset()
+	return true
 }
 
 // serve leads one request the whole way: facts, decision, origin, answer, and
