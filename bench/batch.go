@@ -26,13 +26,20 @@ type batch struct {
 // An error, which is that of one without a result, lets those under way end, and
 // no further one start. When ctx ends, those under way tell what they saw.
 func (b *batch) run(ctx context.Context, all []*scenario.Scenario) (result.Verdict, error) {
-	defer context.AfterFunc(ctx, func() { b.board.Note("interrupted; waiting for what is under way") })()
+	noted := make(chan struct{})
+	calm := context.AfterFunc(ctx, func() {
+		defer close(noted)
+		b.board.Note("interrupted; waiting for what is under way")
+	})
 	began := time.Now()
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b *scenario.Scenario) int { return int(b.Length() - a.Length()) })
 	verdicts, err := b.together(ctx, all)
 	if err == nil {
 		err = b.again(ctx, all, verdicts)
+	}
+	if !calm() {
+		<-noted
 	}
 	worst := result.Pass
 	if len(verdicts) < len(all) {
