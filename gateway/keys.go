@@ -223,6 +223,9 @@ func (k *keys) read(r *admission.Request) ([]byte, admission.Refusal) {
 	}
 	line := unsafe.Slice(unsafe.StringData(value), len(value)) // ParseKey only reads
 	key, err := idempotency.ParseKey([][]byte{line, line}[:min(count, 2)], route.quoted)
+	if err == nil {
+		return key, admission.Refusal{}
+	}
 	var wrong *idempotency.KeyError
 	switch {
 	case errors.As(err, &wrong) && wrong.Reason == admission.KeyMissing:

@@ -30,8 +30,8 @@ type FingerprintOptions struct {
 	Ignore []string
 }
 
-// FieldLines gives access to header lines by name, in any letter case.
-// fasthttp.RequestHeader is one.
+// FieldLines gives access to header lines by name, in any letter case. What it
+// returns may be used again by the next call. fasthttp.RequestHeader is one.
 type FieldLines interface{ PeekAll(name string) [][]byte }
 
 // Fingerprinter makes the fingerprints of one route. It is safe for concurrent

@@ -125,6 +125,28 @@ func TestRequestsAllocateNothing(t *testing.T) {
 	}
 }
 
+// Nor does looking at all lines of a field, as fingerprints do.
+func TestLookingAtFieldsAllocatesNothing(t *testing.T) {
+	h := &head{}
+	data := []byte("GET / HTTP/1.1\r\nHost: a\r\nX-A: 1\r\nx-a: 2\r\n\r\n")
+	n := testing.AllocsPerRun(100, func() {
+		h.reset()
+		h.buf = data
+		if v := h.read(headLimits{8 << 10, 16 << 10}); v.is() {
+			t.Fatal(v)
+		}
+		if got := h.PeekAll("X-A"); len(got) != 2 || string(got[0]) != "1" || string(got[1]) != "2" {
+			t.Fatalf("%q", got)
+		}
+		if got := h.PeekAll("X-B"); len(got) != 0 {
+			t.Fatalf("%q", got)
+		}
+	})
+	if n > 0 {
+		t.Errorf("%v allocations a request", n)
+	}
+}
+
 func BenchmarkRoundTrip(b *testing.B) {
 	for i, tc := range costs {
 		b.Run(tc.name, func(b *testing.B) {

@@ -42,6 +42,8 @@ type head struct {
 
 	hosts, upgrades, keys, auths uint8
 	connectionUpgrade, webSocket bool
+
+	peeked [][]byte // what PeekAll returned
 }
 
 // violation says why a head is refused. The zero value is no violation.
@@ -59,7 +61,8 @@ type headLimits struct {
 }
 
 func (h *head) reset() {
-	*h = head{fields: h.fields[:0], contentLength: -1, hostField: -1}
+	clear(h.peeked) // which would keep a buffer alive
+	*h = head{fields: h.fields[:0], peeked: h.peeked[:0], contentLength: -1, hostField: -1}
 }
 
 func bad(detail string) violation { return violation{admission.BadRequest, detail} }

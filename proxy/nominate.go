@@ -60,14 +60,16 @@ func dropNominated(buf []byte, fields []field, mayDrop func(kind) bool) {
 	}
 }
 
-// PeekAll returns the values of all fields with that name, in order.
-func (h *head) PeekAll(name string) (values [][]byte) {
+// PeekAll returns the values of all fields with that name, in order. They are
+// valid until it is called again.
+func (h *head) PeekAll(name string) [][]byte {
+	h.peeked = h.peeked[:0]
 	for i := range h.fields {
-		if f := &h.fields[i]; equalFold(h.nameOf(f), name) {
-			values = append(values, h.valueOf(f))
+		if f := &h.fields[i]; int(f.nameEnd-f.line) == len(name) && equalFold(h.nameOf(f), name) {
+			h.peeked = append(h.peeked, h.valueOf(f))
 		}
 	}
-	return values
+	return h.peeked
 }
 
 // nextListItem cuts the first item off a comma-separated list.
