@@ -56,7 +56,9 @@ func redisStream(t *testing.T) broker {
 }
 
 func sidekiqList(t *testing.T) broker {
-	addr := testredis.Start(t).Addr
+	server := testredis.Start(t)
+	server.Must("SADD", "queues", "default")
+	addr := server.Addr
 	c := redis.NewClient(&redis.Options{Addr: addr})
 	t.Cleanup(func() { c.Close() })
 	return broker{

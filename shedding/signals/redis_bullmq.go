@@ -107,46 +107,44 @@ func isMarker(id string) bool { return strings.HasPrefix(id, "0:") }
 // of one priority are in order between them.
 const level = 1 << 32
 
-// oldestPrioritized finds the oldest of n jobs that have a priority: the first
-// of each priority, since an important one may be young while others wait.
-func (q *bullmqQueue) oldestPrioritized(ctx context.Context, n int64, look func(context.Context, []string) ([]job, error)) (job, error) {
-	key := q.prefix + "prioritized"
-	pipe := q.c.Pipeline()
-	var some []*redis.ZSliceCmd
-	for _, p := range places(n) {
-		some = append(some, pipe.ZRangeWithScores(ctx, key, p, p))
-	}
-	if len(some) == 0 {
+// oldestPrioritized finds the oldest of n jobs that have a priority. An
+// important one may be young while others wait: so the first ones of each of
+// the 16 most important priorities are looked at, and some of all.
+func (q *bullmqQueue) oldestPrioritized(ctx context.Context, n int64, look func(context.Context, []string) ([]job, error)) (oldest job, err error) {
+	if n == 0 {
 		return job{}, nil
 	}
-	if err := run(ctx, pipe); err != nil {
-		return job{}, err
-	}
+	key := q.prefix + "prioritized"
 	var ids []string
-	var levels []float64
-	for _, cmd := range some {
-		for _, z := range cmd.Val() {
-			id, _ := z.Member.(string)
-			ids, levels = append(ids, id), append(levels, math.Floor(z.Score/level))
-		}
-	}
-	slices.Sort(levels)
-	var firsts []*redis.StringSliceCmd
-	for _, l := range slices.Compact(levels) {
-		firsts = append(firsts, pipe.ZRangeByScore(ctx, key, &redis.ZRangeBy{
-			Min: strconv.FormatFloat(l*level, 'f', 0, 64), Max: "(" + strconv.FormatFloat((l+1)*level, 'f', 0, 64),
-			Count: 4, // those that were put back come first, and tell no time
-		}))
+	pipe := q.c.Pipeline()
+	var some []*redis.StringSliceCmd
+	for _, p := range places(n) {
+		some = append(some, pipe.ZRange(ctx, key, p, p))
 	}
 	if err := run(ctx, pipe); err != nil {
 		return job{}, err
 	}
-	for _, cmd := range firsts {
+	for _, cmd := range some {
 		ids = append(ids, cmd.Val()...)
+	}
+	from := "-inf"
+	for range 16 {
+		// Those that were put back come first in a priority, and tell no time.
+		first, err := q.c.ZRangeByScoreWithScores(ctx, key, &redis.ZRangeBy{Min: from, Max: "+inf", Count: 4}).Result()
+		if err != nil {
+			return job{}, err
+		}
+		if len(first) == 0 {
+			break
+		}
+		for _, z := range first {
+			id, _ := z.Member.(string)
+			ids = append(ids, id)
+		}
+		from = strconv.FormatFloat((math.Floor(first[0].Score/level)+1)*level, 'f', 0, 64)
 	}
 	slices.Sort(ids)
 	found, err := look(ctx, slices.Compact(ids))
-	var oldest job
 	for _, j := range found {
 		oldest = oldest.or(j)
 	}
