@@ -4,8 +4,10 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -54,7 +56,9 @@ func BenchmarkReplayFromMemory(b *testing.B) {
 }
 
 // claimAndSettle is what one new keyed request costs.
-func claimAndSettle(b *testing.B, s idempotency.Store) {
+//
+// spent is how much CPU the store has used elsewhere; nil: none.
+func claimAndSettle(b *testing.B, s idempotency.Store, spent func() time.Duration) {
 	g := newGate(b, s, idempotency.Options{})
 	body := make([]byte, 1<<10)
 	var n atomic.Int64
@@ -68,6 +72,10 @@ func claimAndSettle(b *testing.B, s idempotency.Store) {
 	for _, callers := range []int{1, 16, 64, 256} {
 		b.Run(fmt.Sprint(callers, " callers"), func(b *testing.B) {
 			b.ReportAllocs()
+			here, there := ownCPU(b), time.Duration(0)
+			if spent != nil {
+				there = spent()
+			}
 			var left atomic.Int64
 			left.Store(int64(b.N))
 			var wg sync.WaitGroup
@@ -85,16 +93,41 @@ func claimAndSettle(b *testing.B, s idempotency.Store) {
 			}
 			wg.Wait()
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "pairs/s")
+			b.ReportMetric(float64(ownCPU(b)-here)/1e3/float64(b.N), "cpu-us/pair")
+			if spent != nil {
+				b.ReportMetric(float64(spent()-there)/1e3/float64(b.N), "store-cpu-us/pair")
+			}
 			b.ReportMetric(float64(worst.Load())/1e6, "worst-ms")
 		})
 	}
 }
 
 func BenchmarkClaimAndSettleInMemory(b *testing.B) {
-	claimAndSettle(b, newMemory(b, idempotency.CodecOptions{}, idempotency.MemoryOptions{MaxBytes: 4 << 30}))
+	claimAndSettle(b, newMemory(b, idempotency.CodecOptions{}, idempotency.MemoryOptions{MaxBytes: 4 << 30}), nil)
 }
 
 func BenchmarkClaimAndSettleOnRedis(b *testing.B) {
 	server := testredis.Start(b, "--appendonly", "no")
-	claimAndSettle(b, newRedis(b, idempotency.CodecOptions{}, idempotency.RedisOptions{URL: "redis://" + server.Addr, Timeout: patient}))
+	claimAndSettle(b, newRedis(b, idempotency.CodecOptions{}, idempotency.RedisOptions{URL: "redis://" + server.Addr, Timeout: patient}), func() time.Duration {
+		total := time.Duration(0)
+		for line := range strings.Lines(server.Must("INFO", "cpu")) {
+			if name, seconds, _ := strings.Cut(strings.TrimSpace(line), ":"); name == "used_cpu_sys" || name == "used_cpu_user" {
+				n, err := strconv.ParseFloat(seconds, 64)
+				if err != nil {
+					b.Fatal(err)
+				}
+				total += time.Duration(n * float64(time.Second))
+			}
+		}
+		return total
+	})
+}
+
+// ownCPU is how much CPU this process has used.
+func ownCPU(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

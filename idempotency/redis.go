@@ -216,6 +216,7 @@ func worthRepeating(err error) bool {
 	if !errors.As(err, &reply) {
 		return true
 	}
-	return redis.HasErrorPrefix(err, "READONLY") || redis.HasErrorPrefix(err, "LOADING") ||
+	// CROSSSLOT was said to several commands in one call; they go alone from then on.
+	return redis.HasErrorPrefix(err, "CROSSSLOT") || redis.HasErrorPrefix(err, "READONLY") || redis.HasErrorPrefix(err, "LOADING") ||
 		redis.HasErrorPrefix(err, "CLUSTERDOWN") || redis.HasErrorPrefix(err, "TRYAGAIN") || redis.HasErrorPrefix(err, "MASTERDOWN")
 }

@@ -27,6 +27,7 @@ type batcher struct {
 	timeout time.Duration
 	cluster bool // commands are sent one by one
 	max     int  // lanes, at most
+	joining joining
 
 	mu      sync.Mutex
 	open    *batch          // being gathered; nil: none
@@ -82,8 +83,12 @@ func (b *batcher) process(ctx context.Context, c *command) (reply any, gone bool
 		b.open = nil // full: the next to come begins another
 	}
 	b.mu.Unlock()
-	if leads && ctx.Done() == nil {
-		b.lead(into)
+	if ctx.Done() == nil { // as it is on a request's way
+		if leads {
+			b.lead(into)
+		} else {
+			<-into.done
+		}
 		reply, err = c.reply()
 		return reply, false, err
 	}
@@ -124,14 +129,18 @@ func (b *batcher) lead(it *batch) {
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), it.deadline)
 	defer cancel()
-	cmds := make([]redis.Cmder, len(commands))
-	for i, c := range commands {
-		cmds[i] = c.cmd
-	}
+	cmds, settles, asked := b.arrange(commands)
 	pipe := b.client.Pipeline()
 	pipe.BatchProcess(ctx, cmds...)
 	sent := time.Now()
 	_, err = pipe.Exec(ctx) // the first command's; each has its own
+	if settles != nil {
+		b.joining.refused(settles.call.Err())
+		settles.share()
+	}
+	if asked != nil {
+		b.joining.heard(asked)
+	}
 	if err == nil || err == redis.Nil {
 		b.took(time.Since(sent))
 	}

@@ -25,7 +25,8 @@ type command struct {
 	keep   int64 // retention of record, in milliseconds
 	which  int64
 
-	gone bool // nobody waits for the reply any more
+	joins bool // others of its kind may go with it in one call
+	gone  bool // nobody waits for the reply any more
 }
 
 // commandKind makes commands of one kind.
@@ -34,6 +35,7 @@ type commandKind struct {
 	raw    bool          // the reply is read as it is: no error is made where there is nothing
 	script *redis.Script // nil: none
 	text   string        // of the script
+	joins  bool          // the script takes many records, and replies with a list
 	args   func(*command) []any
 	pool   sync.Pool
 }
@@ -45,7 +47,7 @@ var (
 	lapseKind        = &commandKind{op: "lapse", script: lapseScript, text: lapseSource, args: func(c *command) []any {
 		return []any{&c.owner, &c.record, &c.keep}
 	}}
-	settleKind = &commandKind{op: "settle", script: settleScript, text: settleSource, args: func(c *command) []any {
+	settleKind = &commandKind{op: "settle", script: settleScript, text: settleSource, joins: true, args: func(c *command) []any {
 		return []any{&c.owner, &c.record, &c.keep}
 	}}
 	releaseKind = &commandKind{op: "release", script: releaseScript, text: releaseSource, args: func(c *command) []any {
@@ -67,7 +69,7 @@ func (b *blob) MarshalBinary() ([]byte, error) { return *b, nil }
 func (k *commandKind) get(name string) *command {
 	c, ok := k.pool.Get().(*command)
 	if !ok {
-		c = &command{kind: k}
+		c = &command{kind: k, joins: k.joins}
 		c.owner = c.token[:]
 		args := k.args(c)
 		if k.script != nil {
@@ -94,7 +96,17 @@ func (c *command) reply() (any, error) {
 	}
 	raw, ok := c.cmd.(*redis.RawCmd)
 	if !ok {
-		return c.cmd.(*redis.Cmd).Val(), nil
+		val := c.cmd.(*redis.Cmd).Val()
+		if list, ok := val.([]any); ok && c.kind.joins {
+			if len(list) != 1 {
+				return nil, fmt.Errorf("a list of %d replies where one belongs", len(list))
+			}
+			if err, ok := list[0].(error); ok {
+				return nil, err
+			}
+			val = list[0]
+		}
+		return val, nil
 	}
 	text := raw.Val()
 	switch {
