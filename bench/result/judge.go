@@ -171,7 +171,7 @@ func (r *Result) decide(facts *ledgerFacts, f Facts) {
 	for _, t := range r.Thresholds {
 		wrong := fmt.Sprintf("%s is %s, wanted %s", t.What, t.Value, t.Bound)
 		switch {
-		case t.Result == "missed" && t.invariant:
+		case t.Result == "missed" && t.Invariant:
 			broken = append(broken, wrong)
 		case t.Result == "missed":
 			missed = append(missed, wrong)

@@ -211,8 +211,8 @@ type Threshold struct {
 	Bound  string `json:"bound"`
 	Result string `json:"result"` // met, missed, unknown, not_judged
 	Why    string `json:"why,omitempty"`
-
-	invariant bool // of any sound run, whatever its load
+	// Invariant is what holds under any load: to miss it outweighs an invalid run.
+	Invariant bool `json:"invariant,omitempty"`
 }
 
 // Second of the run.

@@ -168,10 +168,10 @@ func TestCountsOfALateLoad(t *testing.T) {
 		{0.05, Threshold{Result: "missed"}, Missed},
 		{0.9, Threshold{Result: "missed"}, Invalid},
 		{0.9, Threshold{Result: "met"}, Pass},
-		{0.9, Threshold{Result: "missed", invariant: true}, Missed},
+		{0.9, Threshold{Result: "missed", Invariant: true}, Missed},
 		{3, Threshold{Result: "missed"}, Invalid},
 		{3, Threshold{Result: "met"}, Invalid},
-		{3, Threshold{Result: "missed", invariant: true}, Missed},
+		{3, Threshold{Result: "missed", Invariant: true}, Missed},
 	} {
 		r := &Result{Generator: Generator{LagLimit: 0.001, LagP99: c.lag}, Thresholds: []Threshold{c.threshold}}
 		r.decide(&ledgerFacts{}, Facts{})
@@ -191,7 +191,7 @@ thresholds:
 `)
 	r := &Result{Total: Numbers{Lost: 1, Duplicates: 1}}
 	for i, th := range s.Thresholds {
-		if got := r.judge(s, th); got.invariant != (i < 2) || got.invariant && got.Result != "missed" {
+		if got := r.judge(s, th); got.Invariant != (i < 2) || got.Invariant && got.Result != "missed" {
 			t.Errorf("%+v", got)
 		}
 	}

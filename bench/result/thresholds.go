@@ -15,7 +15,7 @@ func (r *Result) judge(s *scenario.Scenario, t scenario.Threshold) Threshold {
 	if t.AtLeast != "" {
 		bound, atLeast = t.AtLeast, true
 	}
-	out := Threshold{What: describeThreshold(t), Bound: "at most " + bound, invariant: t.Metric.Invariant()}
+	out := Threshold{What: describeThreshold(t), Bound: "at most " + bound, Invariant: t.Metric.Invariant()}
 	if atLeast {
 		out.Bound = "at least " + bound
 	}
