@@ -21,8 +21,7 @@ type RedisListOptions struct {
 	Kind  string // sidekiq, bullmq, asynq or rq
 	Queue string // as the framework calls it
 	// Prefix of the framework's keys, where it was changed; "": its default.
-	// Sidekiq and asynq have none.
-	// It is an error to give one.
+	// Sidekiq and asynq have none, and it is an error to give one.
 	Prefix string
 }
 
