@@ -26,11 +26,8 @@ type batch struct {
 // An error, which is that of one without a result, lets those under way end, and
 // no further one start. When ctx ends, those under way tell what they saw.
 func (b *batch) run(ctx context.Context, all []*scenario.Scenario) (result.Verdict, error) {
-	noted := make(chan struct{})
-	calm := context.AfterFunc(ctx, func() {
-		defer close(noted)
-		b.board.Note("interrupted; waiting for what is under way")
-	})
+	note := sync.OnceFunc(func() { b.board.Note("interrupted; waiting for what is under way") })
+	defer context.AfterFunc(ctx, note)()
 	began := time.Now()
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b *scenario.Scenario) int { return int(b.Length() - a.Length()) })
@@ -38,8 +35,8 @@ func (b *batch) run(ctx context.Context, all []*scenario.Scenario) (result.Verdi
 	if err == nil {
 		err = b.again(ctx, all, verdicts)
 	}
-	if !calm() {
-		<-noted
+	if ctx.Err() != nil {
+		note() // what is under way can end before it is said
 	}
 	worst := result.Pass
 	if len(verdicts) < len(all) {
@@ -72,7 +69,8 @@ func (b *batch) together(ctx context.Context, all []*scenario.Scenario) (map[*sc
 	for range n {
 		lanes.Go(func() {
 			for s := range next {
-				if going.Err() != nil {
+				// Not going alone: who waits for ctx is woken before going has ended.
+				if ctx.Err() != nil || going.Err() != nil {
 					return
 				}
 				b.board.Say(s, "starts: %v of load", s.Length())
