@@ -59,9 +59,9 @@ func NewRedisList(o RedisListOptions) (*RedisList, error) {
 	case "sidekiq":
 		r.read = (&sidekiqQueue{c: client, name: o.Queue}).read
 	case "rq":
-		r.read = (&rqQueue{c: client, prefix: cmp.Or(o.Prefix, "rq:"), name: o.Queue}).read
+		r.read = rqQueue(client, cmp.Or(o.Prefix, "rq:"), o.Queue).read
 	case "asynq":
-		r.read = (&asynqQueue{c: client, name: o.Queue}).read
+		r.read = asynqQueue(client, o.Queue).read
 	case "bullmq":
 		r.read = (&bullmqQueue{c: client, prefix: cmp.Or(o.Prefix, "bull") + ":" + o.Queue + ":"}).read
 	default:
@@ -121,97 +121,99 @@ func (q *sidekiqQueue) read(ctx context.Context) (shedding.Sample, error) {
 	return s, nil
 }
 
-// rqQueue has a list of ids, oldest on the left unless it was put in front.
-type rqQueue struct {
-	c            redis.UniversalClient
-	prefix, name string
-	seen         bool
+// idQueue is a queue that is a list of ids, with the jobs in hashes.
+type idQueue struct {
+	c           redis.UniversalClient
+	ids         idList
+	set, member string    // where the framework lists its queues, and as what this one
+	hash        string    // what the names of the jobs' hashes begin with
+	fields      [2]string // since when a job waits, and one that every job has
+	at          func(id, since string) (float64, error)
+	completions string // counts them; "": nothing does
+	seen        bool
 }
 
-func (q *rqQueue) read(ctx context.Context) (shedding.Sample, error) {
-	ids := idList{key: q.prefix + "queue:" + q.name}
-	pipe := q.c.TxPipeline()
-	length, clock := pipe.LLen(ctx, ids.key), pipe.Time(ctx)
-	known := pipe.SIsMember(ctx, q.prefix+"queues", ids.key)
-	if err := run(ctx, pipe); err != nil {
-		return shedding.Sample{}, fmt.Errorf("list %s: %w", ids.key, err)
-	}
-	if err := seen(&q.seen, known.Val(), q.prefix+"queues", ids.key); err != nil {
-		return shedding.Sample{}, err
-	}
-	s := shedding.Sample{Age: shedding.Known(0), Depth: shedding.Known(float64(length.Val()))}
-	if length.Val() == 0 {
-		return s, nil
-	}
-	oldest, err := ids.oldest(ctx, q.c, length.Val(), func(ctx context.Context, ids []string) ([]job, error) {
-		return jobs(ctx, q.c, q.prefix+"job:", ids, []string{"enqueued_at", "created_at"}, func(id string, facts []any) (job, error) {
-			text, ok := facts[0].(string)
-			if !ok {
-				return job{there: facts[1] != nil}, nil
-			}
+// rqQueue has the oldest on the left unless it was put in front.
+func rqQueue(c redis.UniversalClient, prefix, name string) *idQueue {
+	key := prefix + "queue:" + name
+	return &idQueue{
+		c: c, ids: idList{key: key}, set: prefix + "queues", member: key,
+		hash: prefix + "job:", fields: [2]string{"enqueued_at", "created_at"},
+		at: func(id, text string) (float64, error) {
 			if !strings.HasSuffix(text, "Z") {
 				text += "Z" // RQ's times are in UTC, whether they say so or not
 			}
 			at, err := time.Parse(time.RFC3339Nano, text)
 			if err != nil {
-				return job{}, fmt.Errorf("job %s: enqueued_at is %q, no time", id, text)
+				return 0, fmt.Errorf("job %s: enqueued_at is %q, no time", id, text)
 			}
-			return waiting(float64(at.UnixMicro()) / 1e6), nil
-		})
-	})
-	if err != nil {
-		return shedding.Sample{}, fmt.Errorf("list %s: %w", ids.key, err)
+			return float64(at.UnixMicro()) / 1e6, nil
+		},
 	}
-	s.Age, err = oldest.age(clock.Val())
-	return s, err
 }
 
-// asynqQueue has a list of ids, oldest on the right. What a worker that stops
-// puts back there, and what is run by hand, has no time.
-type asynqQueue struct {
-	c    redis.UniversalClient
-	name string
-	seen bool
+// asynqQueue has the oldest on the right. What a worker that stops puts back
+// there, and what is run by hand, has no time.
+func asynqQueue(c redis.UniversalClient, name string) *idQueue {
+	prefix := "asynq:{" + name + "}:"
+	return &idQueue{
+		c: c, ids: idList{key: prefix + "pending", right: true}, set: "asynq:queues", member: name,
+		hash: prefix + "t:", fields: [2]string{"pending_since", "state"},
+		at: func(id, text string) (float64, error) {
+			ns, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("task %s: pending_since is %q, no time", id, text)
+			}
+			return float64(ns) / 1e9, nil
+		},
+		completions: prefix + "processed",
+	}
 }
 
-func (q *asynqQueue) read(ctx context.Context) (shedding.Sample, error) {
-	prefix := "asynq:{" + q.name + "}:"
-	ids := idList{key: prefix + "pending", right: true}
+func (q *idQueue) read(ctx context.Context) (shedding.Sample, error) {
 	pipe := q.c.TxPipeline()
-	length, clock := pipe.LLen(ctx, ids.key), pipe.Time(ctx)
-	processed := pipe.Get(ctx, prefix+"processed")
-	known := pipe.SIsMember(ctx, "asynq:queues", q.name)
-	if err := run(ctx, pipe); err != nil {
-		return shedding.Sample{}, fmt.Errorf("list %s: %w", ids.key, err)
+	length, clock := pipe.LLen(ctx, q.ids.key), pipe.Time(ctx)
+	known := pipe.SIsMember(ctx, q.set, q.member)
+	var done *redis.StringCmd
+	if q.completions != "" {
+		done = pipe.Get(ctx, q.completions)
 	}
-	if err := seen(&q.seen, known.Val(), "asynq:queues", q.name); err != nil {
+	if err := run(ctx, pipe); err != nil {
+		return shedding.Sample{}, fmt.Errorf("list %s: %w", q.ids.key, err)
+	}
+	if err := seen(&q.seen, known.Val(), q.set, q.member); err != nil {
 		return shedding.Sample{}, err
 	}
 	s := shedding.Sample{Age: shedding.Known(0), Depth: shedding.Known(float64(length.Val()))}
-	if done, err := processed.Float64(); err == nil {
-		s.Done = shedding.Known(done)
+	if done != nil {
+		if n, err := done.Float64(); err == nil {
+			s.Done = shedding.Known(n)
+		}
 	}
 	if length.Val() == 0 {
 		return s, nil
 	}
-	oldest, err := ids.oldest(ctx, q.c, length.Val(), func(ctx context.Context, ids []string) ([]job, error) {
-		return jobs(ctx, q.c, prefix+"t:", ids, []string{"pending_since", "state"}, func(id string, facts []any) (job, error) {
-			text, ok := facts[0].(string)
-			if !ok {
-				return job{there: facts[1] != nil}, nil
-			}
-			ns, err := strconv.ParseInt(text, 10, 64)
-			if err != nil {
-				return job{}, fmt.Errorf("task %s: pending_since is %q, no time", id, text)
-			}
-			return waiting(float64(ns) / 1e9), nil
-		})
-	})
+	oldest, err := q.ids.oldest(ctx, q.c, length.Val(), q.look)
 	if err != nil {
-		return shedding.Sample{}, fmt.Errorf("list %s: %w", ids.key, err)
+		return shedding.Sample{}, fmt.Errorf("list %s: %w", q.ids.key, err)
 	}
 	s.Age, err = oldest.age(clock.Val())
 	return s, err
+}
+
+// look reads since when jobs wait.
+func (q *idQueue) look(ctx context.Context, ids []string) ([]job, error) {
+	return jobs(ctx, q.c, q.hash, ids, q.fields[:], func(id string, facts []any) (job, error) {
+		text, ok := facts[0].(string)
+		if !ok {
+			return job{there: facts[1] != nil}, nil
+		}
+		at, err := q.at(id, text)
+		if err != nil {
+			return job{}, err
+		}
+		return waiting(at), nil
+	})
 }
 
 // seen remembers that a queue was known to its framework once: a queue that
