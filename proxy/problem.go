@@ -37,8 +37,8 @@ func (x *exchange) appendProblem(b []byte) []byte {
 	switch {
 	case status == http.StatusMethodNotAllowed:
 		b = append(b, "Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n"...)
-	case d.Form != nil && d.Form.Challenge != "":
-		b = appendField(b, "WWW-Authenticate: ", d.Form.Challenge)
+	case d.Challenge() != "":
+		b = appendField(b, "WWW-Authenticate: ", d.Challenge())
 	}
 	if reason.Retryable() {
 		b = append(b, "Retry-After: "...)
