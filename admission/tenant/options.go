@@ -91,24 +91,30 @@ func visible(name string) bool {
 	if name == "" || len(name) > MaxName {
 		return false
 	}
-	for len(name) >= 8 {
+	if len(name) < 8 {
+		for i := range len(name) {
+			if name[i] <= ' ' || name[i] > '~' {
+				return false
+			}
+		}
+		return true
+	}
+	for i := 0; ; i += 8 {
+		i = min(i, len(name)-8) // at the end some are looked at again
 		// Eight characters at a time. The highest bit of each byte says whether
 		// it is above '~' or below '!'. What is carried or borrowed by the byte
 		// next to it can only come from one for which it says so too.
 		const each = 0x0101010101010101
-		w := uint64(name[0]) | uint64(name[1])<<8 | uint64(name[2])<<16 | uint64(name[3])<<24 |
-			uint64(name[4])<<32 | uint64(name[5])<<40 | uint64(name[6])<<48 | uint64(name[7])<<56
+		n := name[i : i+8]
+		w := uint64(n[0]) | uint64(n[1])<<8 | uint64(n[2])<<16 | uint64(n[3])<<24 |
+			uint64(n[4])<<32 | uint64(n[5])<<40 | uint64(n[6])<<48 | uint64(n[7])<<56
 		if (w|(w+each*(127-'~'))|(w-each*'!')&^w)&(each*0x80) != 0 {
 			return false
 		}
-		name = name[8:]
-	}
-	for i := range len(name) {
-		if name[i] <= ' ' || name[i] > '~' {
-			return false
+		if i == len(name)-8 {
+			return true
 		}
 	}
-	return true
 }
 
 // reserved reports whether name is one that sources other than a header make.
