@@ -25,8 +25,8 @@ type Route struct {
 type Router struct {
 	routes  []*admission.Route
 	root    *node
-	whole   map[string][]end // of all patterns that match the path, in order
-	methods []string         // that routes name; the bit of the i-th is the i+1st
+	whole   texts[[]end] // by the path: of all patterns that match it, in order
+	methods []string     // that routes name; the bit of the i-th is the i+1st
 }
 
 // otherMethod is the bit of the methods that no route names.
@@ -34,23 +34,56 @@ const otherMethod = 1
 
 // node is where patterns stand that begin with the same segments.
 type node struct {
-	few   []branch         // by a literal segment, as long as there are few
-	many  map[string]*node // and all of them from then on
-	one   *node            // by "*"
-	ends  []end            // of the patterns that end here
-	rests []end            // of the patterns whose "**" is here
-	first int32            // lowest order here and below
+	by    texts[*node] // by a literal segment
+	one   *node        // by "*"
+	ends  []end        // of the patterns that end here
+	rests []end        // of the patterns whose "**" is here
+	first int32        // lowest order here and below
 }
 
-// branch leads to a node by a literal segment.
-type branch struct {
-	segment string
-	to      *node
+// texts is a map from texts. The zero value is empty.
+type texts[V any] struct {
+	few  []text[V]    // as long as there are few
+	many map[string]V // all, from then on
 }
 
-// fewBranches is up to how many it is faster to compare than to hash: mostly
-// their lengths differ.
-const fewBranches = 8
+type text[V any] struct {
+	text string
+	is   V
+}
+
+// fewTexts is up to how many it is faster to compare than to hash: mostly their
+// lengths differ.
+const fewTexts = 8
+
+// get returns what a text stands for; the zero value where it is not there.
+func (t *texts[V]) get(s string) (v V) {
+	for i := range t.few {
+		if t.few[i].text == s {
+			return t.few[i].is
+		}
+	}
+	if t.many == nil {
+		return v
+	}
+	return t.many[s]
+}
+
+// add adds a text that is not there.
+func (t *texts[V]) add(s string, v V) {
+	if len(t.few) < fewTexts && t.many == nil {
+		t.few = append(t.few, text[V]{s, v})
+		return
+	}
+	if t.many == nil {
+		t.many = make(map[string]V)
+		for _, f := range t.few {
+			t.many[f.text] = f.is
+		}
+		t.few = nil
+	}
+	t.many[s] = v
+}
 
 // end is a route's place in the order, and its methods.
 type end struct {
@@ -66,7 +99,7 @@ func newNode() *node { return &node{first: none} }
 // NewRouter makes a router. It reports everything that is wrong with the
 // routes.
 func NewRouter(routes []Route) (*Router, error) {
-	t := &Router{root: newNode(), whole: make(map[string][]end)}
+	t := &Router{root: newNode()}
 	var errs []error
 	for i, r := range routes {
 		if r.Route == nil {
@@ -90,10 +123,10 @@ func NewRouter(routes []Route) (*Router, error) {
 		return nil, fmt.Errorf("priority: %w", errors.Join(errs...))
 	}
 	for _, r := range routes {
-		if p, err := ParsePattern(r.Path); err == nil && p.literal() && t.whole[p.text] == nil {
+		if p, err := ParsePattern(r.Path); err == nil && p.literal() && t.whole.get(p.text) == nil {
 			ends := t.root.all(p.text[1:], true, nil)
 			slices.SortFunc(ends, func(a, b end) int { return cmp.Compare(a.order, b.order) })
-			t.whole[p.text] = ends
+			t.whole.add(p.text, ends)
 		}
 	}
 	return t, nil
@@ -143,36 +176,12 @@ func (n *node) child(segment string) *node {
 		}
 		return n.one
 	}
-	if to := n.by(segment); to != nil {
-		return to
+	to := n.by.get(segment)
+	if to == nil {
+		to = newNode()
+		n.by.add(segment, to)
 	}
-	to := newNode()
-	if len(n.few) < fewBranches && n.many == nil {
-		n.few = append(n.few, branch{segment, to})
-		return to
-	}
-	if n.many == nil {
-		n.many = make(map[string]*node)
-		for _, b := range n.few {
-			n.many[b.segment] = b.to
-		}
-		n.few = nil
-	}
-	n.many[segment] = to
 	return to
-}
-
-// by returns the node that a literal segment leads to; nil if none does.
-func (n *node) by(segment string) *node {
-	for i := range n.few {
-		if n.few[i].segment == segment {
-			return n.few[i].to
-		}
-	}
-	if n.many == nil {
-		return nil
-	}
-	return n.many[segment]
 }
 
 // Route returns the first route that matches a method and a raw path, and nil
@@ -205,7 +214,7 @@ func (t *Router) find(method uint64, path string) int32 {
 // Such a path has no other reading: ParsePattern lets nothing pass that a step
 // has an effect on.
 func (t *Router) wholly(method uint64, path string) (found int32, ok bool) {
-	if ends, ok := t.whole[path]; ok {
+	if ends := t.whole.get(path); ends != nil {
 		return firstOf(ends, method, none), true
 	}
 	return none, false
@@ -228,7 +237,7 @@ func (n *node) all(path string, more bool, ends []end) []end {
 		return append(ends, n.ends...)
 	}
 	segment, path, more := strings.Cut(path, "/")
-	if next := n.by(segment); next != nil {
+	if next := n.by.get(segment); next != nil {
 		ends = next.all(path, more, ends)
 	}
 	if n.one != nil && segment != "" {
@@ -248,7 +257,7 @@ func (n *node) find(method uint64, path string, more bool, best int32) int32 {
 		}
 		var segment string
 		segment, path, more = strings.Cut(path, "/")
-		next := n.by(segment)
+		next := n.by.get(segment)
 		if n.one != nil && segment != "" {
 			if next != nil {
 				best = next.find(method, path, more, best)
