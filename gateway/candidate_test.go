@@ -159,7 +159,7 @@ func TestEditedCandidateDecidesAsItsRehearsal(t *testing.T) {
 				}
 			}, func(n int, now time.Time, q *admission.Request, d admission.Decision) {
 				twin := admission.Request{Class: admission.NoClass, Method: q.Method, Path: q.Path, Header: q.Header, Client: q.Client}
-				want := admission.Decision{Lot: d.Lot}
+				want := admission.Decision{Lot: d.Lot, Again: d.Again}
 				if f := r.Controller.Classify(&twin); f.Is() {
 					want.Refuse(f)
 				} else {

@@ -18,7 +18,8 @@ type fields []admission.Field
 
 func (f *fields) Get(name string) (value string, count int) {
 	for i := range *f {
-		if field := &(*f)[i]; len(field.Name) == len(name) && (field.Name == name || strings.EqualFold(field.Name, name)) {
+		// Most names of the same length begin with another letter.
+		if field := &(*f)[i]; len(field.Name) == len(name) && field.Name[0]|0x20 == name[0]|0x20 && (field.Name == name || strings.EqualFold(field.Name, name)) {
 			if count == 0 {
 				value = field.Value
 			}
@@ -163,7 +164,9 @@ func (d *decider) decide() admission.Verdict {
 // gateway's.
 func (d *decider) decideFor(number digits) admission.Verdict {
 	d.turn++
-	d.now = d.now.Add(time.Microsecond)
+	if d.turn%16 == 0 {
+		d.now = d.now.Add(16 * time.Microsecond)
+	}
 	copy(d.name[len(namePrefix):], number[:])
 	d.header[2].Value = unsafe.String(&d.name[0], len(d.name))
 	r := &d.request

@@ -5,14 +5,13 @@ import (
 	"sync/atomic"
 )
 
-// demand estimates how much each tenant asks for, in requests that fade with
-// the time constant memory. It is a count-min sketch with conservative update
-// (Cormode and Muthukrishnan, "An improved data stream summary: the count-min
-// sketch and its applications", 2005; Estan and Varghese, "New directions in
-// traffic measurement and accounting", 2002) whose cells fade lazily. A
-// tenant's cells are three of the eight in one cache line, so that counting
-// costs one access to memory. An estimate is never too low, and too high
-// rarely: where the other tenants of the line cover all three cells.
+// demand estimates how much each tenant asks for in each class, in requests that
+// fade with the time constant memory. It counts as Space-Saving does (Metwally,
+// Agrawal and El Abbadi, "Efficient computation of frequent and top-k elements in
+// data streams", 2005), in many small sets: whoever finds no place in its set
+// takes over that of the least, and its count. An estimate is never too low, and
+// too high rarely: where more than eight of a set matter at a time. A set is one
+// cache line, so that counting costs one access to memory. Counts fade lazily.
 //
 // Adding is lock-free, allocates nothing and takes the same time however many
 // tenants there are.
@@ -21,117 +20,117 @@ type demand struct {
 	rate  float64 // ticks per second
 }
 
-// demandLine is eight cells: in each, the bits of a float32 count above the
-// tick at which it was so much.
-type demandLine [8]atomic.Uint64
+// demandLine is a set of places. In each are, from the highest bit on, the tag of
+// who has it, the tick of its last count, modulo what fits, and the count then, in
+// 64ths. The zero value has counted nothing.
+type demandLine [demandPlaces]atomic.Uint64
 
 const (
+	demandPlaces = 8
+
+	tagBits    = 14 // of 16384 pairs in a line, one is taken for one tenant
+	tickBits   = 20 // who stays away until they come round again may be aged wrongly, once
+	countBits  = 30
+	one        = 64
+	mostDemand = 1<<countBits - 1
+
 	demandTicks = 16 // per time constant
 	fadeLen     = 16 * demandTicks
+	tickMask    = 1<<tickBits - 1
 )
 
-// triples are the ways to choose three of eight.
-var triples = func() (t [56][3]uint8) {
-	n := 0
-	for a := range uint8(8) {
-		for b := range a {
-			for c := range b {
-				t[n] = [3]uint8{a, b, c}
-				n++
-			}
-		}
-	}
-	return
-}()
-
-// fading is how much of a count is left after so many ticks.
-var fading = func() (f [fadeLen]float32) {
+// fading is how much of a count is left after so many ticks, in 2^-32ths.
+var fading = func() (f [fadeLen]uint64) {
 	for i := range f {
-		f[i] = float32(math.Exp(-float64(i) / demandTicks))
+		f[i] = uint64(math.Round(math.Exp(-float64(i)/demandTicks) * (1 << 32)))
 	}
 	return
 }()
 
+// newDemand makes room for as many tenants that matter at a time, in all classes
+// together.
 func newDemand(tenants int, memory float64) *demand {
-	n := 64
-	for n < tenants {
+	n := 16
+	for n*demandPlaces < 2*tenants { // half full, few lines have more than they hold
 		n *= 2
 	}
 	return &demand{lines: make([]demandLine, n), rate: demandTicks / memory}
 }
 
-// cells are those of the tenant with hash h.
-func (d *demand) cells(h uint64) (a, b, c *atomic.Uint64) {
-	line := &d.lines[h&uint64(len(d.lines)-1)]
-	at := &triples[(h>>32)*uint64(len(triples))>>32]
-	return &line[at[0]&7], &line[at[1]&7], &line[at[2]&7]
+// line is where the tenant with a key is counted.
+func (d *demand) line(key uint64) *demandLine {
+	return &d.lines[key&uint64(len(d.lines)-1)]
 }
 
-// add counts one request of the tenant with hash h and returns the tenant's
-// demand including it, at least 1.
-func (d *demand) add(h uint64, now float64) float32 {
-	tick := uint32(now * d.rate)
-	a, b, c := d.cells(h)
-	wasA, wasB, wasC := a.Load(), b.Load(), c.Load()
-	inA, inB, inC := faded(wasA, tick), faded(wasB, tick), faded(wasC, tick)
-	least := min(inA, inB, inC) + 1
-	if inA <= least {
-		lift(a, wasA, least, tick)
-	}
-	if inB <= least {
-		lift(b, wasB, least, tick)
-	}
-	if inC <= least {
-		lift(c, wasC, least, tick)
-	}
-	return least
-}
-
-// lift brings a cell, which was as given, up to at least v.
-func lift(c *atomic.Uint64, was uint64, v float32, tick uint32) {
-	if !c.CompareAndSwap(was, pack(v, max(tick, uint32(was)))) {
-		raise(c, v, tick)
-	}
-}
-
-// take undoes one add. Where others share a cell it may count them too low by
-// one until that fades.
-func (d *demand) take(h uint64, now float64) {
-	tick := uint32(now * d.rate)
-	a, b, c := d.cells(h)
-	for _, cell := range [...]*atomic.Uint64{a, b, c} {
-		for {
-			old := cell.Load()
-			if cell.CompareAndSwap(old, pack(max(0, faded(old, tick)-1), tick)) {
-				break
-			}
-		}
-	}
-}
-
-// raise is lift for a cell that others change as well.
-func raise(c *atomic.Uint64, v float32, tick uint32) {
+// add counts one request of the tenant with a key, and returns the tenant's demand
+// including it, at least 1.
+func (d *demand) add(key uint64, now float64) float32 {
+	line, tag, tick := d.line(key), key>>(64-tagBits), d.tick(now)
 	for {
-		old := c.Load()
-		have := faded(old, tick)
-		if have > v {
-			return
+		place, was, count := line.find(tag, tick)
+		if place == nil {
+			place, was, count = line.least(tag, tick)
 		}
-		if c.CompareAndSwap(old, pack(v, max(tick, uint32(old)))) {
+		count = min(count+one, mostDemand)
+		if place.CompareAndSwap(was, pack(tag, tick, count)) {
+			return float32(count) / one
+		}
+	}
+}
+
+// take undoes one add.
+func (d *demand) take(key uint64, now float64) {
+	line, tag, tick := d.line(key), key>>(64-tagBits), d.tick(now)
+	for {
+		place, was, count := line.find(tag, tick)
+		if place == nil || place.CompareAndSwap(was, pack(tag, tick, count-min(count, one))) {
 			return
 		}
 	}
 }
 
-func pack(v float32, tick uint32) uint64 { return uint64(math.Float32bits(v))<<32 | uint64(tick) }
+func (d *demand) tick(now float64) uint64 { return uint64(now*d.rate) & tickMask }
 
-func faded(cell uint64, tick uint32) float32 {
-	v, then := math.Float32frombits(uint32(cell>>32)), uint32(cell)
-	if then >= tick {
-		return v
+// find returns the place of a tag, what is in it and what its count has faded to;
+// nil where the tag has none. Each tag looks at a place of its own first, and
+// takes that if it is free, so that most are found at once.
+func (l *demandLine) find(tag, tick uint64) (place *atomic.Uint64, was, count uint64) {
+	for i := range uint64(demandPlaces) {
+		place := &l[(tag+i)%demandPlaces]
+		if was := place.Load(); was>>(64-tagBits) == tag {
+			return place, was, faded(was, tick)
+		}
 	}
-	if age := tick - then; age < fadeLen {
-		return v * fading[age]
+	return nil, 0, 0
+}
+
+// least returns the place with the lowest count that a tag comes to first.
+func (l *demandLine) least(tag, tick uint64) (place *atomic.Uint64, was, count uint64) {
+	count = math.MaxUint64
+	for i := range uint64(demandPlaces) {
+		p := &l[(tag+i)%demandPlaces]
+		w := p.Load()
+		if c := faded(w, tick); c < count {
+			place, was, count = p, w, c
+		}
+	}
+	return place, was, count
+}
+
+func pack(tag, tick, count uint64) uint64 {
+	return tag<<(64-tagBits) | tick<<countBits | count
+}
+
+// faded is the count of a place at a tick, rounded up. Ticks that another
+// goroutine has seen a little earlier have not come yet here.
+func faded(was, tick uint64) uint64 {
+	count := was & mostDemand
+	age := (tick - was>>countBits) & tickMask
+	switch {
+	case age == 0 || age > tickMask-fadeLen:
+		return count
+	case age < fadeLen:
+		return (count*fading[age] + 1<<32 - 1) >> 32
 	}
 	return 0
 }
@@ -140,13 +139,17 @@ func faded(cell uint64, tick uint32) float32 {
 // the water level is found. Adding is lock-free; the rest is for one goroutine
 // at a time.
 type spread struct {
-	fresh [spreadBins]atomic.Uint32
-	bins  [spreadBins]float64
-	total float64
+	seen   [spreadBins]atomic.Uint64 // requests, ever
+	rolled [spreadBins]uint64        // of them, those that are in bins
+	bins   [spreadBins]float64
+	total  float64
 }
 
 // spreadBins are quarter octaves from 1 up to 2^21 requests.
-const spreadBins = 84
+const (
+	spreadBins = 84
+	binBits    = 7
+)
 
 // bin is the place of a demand of v, at least 1. Within an octave the four bins
 // are of equal width, which the bits of a float give for nothing.
@@ -165,7 +168,11 @@ var demandIn = func() (d [spreadBins]float64) {
 	return
 }()
 
-func (s *spread) add(v float32) { s.fresh[bin(v)].Add(1) }
+// add counts a request, and returns a number that it gave no other.
+func (s *spread) add(v float32) uint64 {
+	i := bin(v)
+	return s.seen[i].Add(1)<<binBits | uint64(i)
+}
 
 // roll lets d seconds pass over the histogram.
 func (s *spread) roll(d, memory float64) {
@@ -173,8 +180,9 @@ func (s *spread) roll(d, memory float64) {
 	s.total = 0
 	for i := range s.bins {
 		s.bins[i] *= keep
-		if s.fresh[i].Load() != 0 {
-			s.bins[i] += float64(s.fresh[i].Swap(0))
+		if seen := s.seen[i].Load(); seen != s.rolled[i] {
+			s.bins[i] += float64(seen - s.rolled[i])
+			s.rolled[i] = seen
 		}
 		s.total += s.bins[i]
 	}

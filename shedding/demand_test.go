@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 )
@@ -82,6 +83,119 @@ func TestDemandIsNeverTooLowAndFades(t *testing.T) {
 	}
 	if after := d.add(h, 1000); after != 1 {
 		t.Errorf("demand is %v long after, want 1", after)
+	}
+}
+
+// Where more share a line than it has places, the least gives way, and whoever
+// takes over takes over its count as well: an estimate is never too low, and who
+// asks for most is known to a little.
+func TestDemandOfACrowdedLine(t *testing.T) {
+	const memory, tags = 10.0, 300
+	for seed := range uint64(5) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		d := newDemand(1, memory)
+		d.lines = d.lines[:1]
+		var asked, at [tags]float64
+		var est float64
+		now := 0.0
+		add := func(tag int) {
+			now += 0.001
+			asked[tag], at[tag] = asked[tag]*math.Exp((at[tag]-now)/memory)+1, now
+			est = float64(d.add(uint64(tag)<<(64-tagBits), now))
+			// Counts fade in steps of a sixteenth of the memory.
+			if least := asked[tag] * math.Exp(-1.0/demandTicks); est < least {
+				t.Fatalf("seed %d: demand of %.2f is estimated as %.2f", seed, asked[tag], est)
+			}
+		}
+		for i := range 20000 {
+			if i%4 == 0 {
+				add(0)
+			} else {
+				add(1 + r.IntN(tags-1))
+			}
+		}
+		if add(0); est > asked[0]*1.1+1 {
+			t.Errorf("seed %d: who asked for %.0f is estimated at %.0f", seed, asked[0], est)
+		}
+	}
+}
+
+// Ticks come round again: who was away for as long is taken for somebody who has
+// just been there in hardly any case.
+func TestDemandAfterALongTime(t *testing.T) {
+	const memory, round = 10.0, 10.0 / demandTicks * (tickMask + 1)
+	wrong := 0
+	for i := range 5000 {
+		d := newDemand(1, memory)
+		for range 100 {
+			d.add(42, 1)
+		}
+		if d.add(42, 1+17*memory+float64(i)/5000*3*round) > 1 {
+			wrong++
+		}
+	}
+	if wrong > 5 {
+		t.Errorf("%d of 5000 were taken for somebody who had just been there", wrong)
+	}
+	d := newDemand(1, memory)
+	d.add(42, 2*memory)
+	if got := d.add(42, 1.9*memory); got != 2 {
+		t.Errorf("with a clock a little behind, demand is %v, want 2", got)
+	}
+}
+
+func TestDemandHasABound(t *testing.T) {
+	d := newDemand(1, 10)
+	d.line(42)[0].Store(pack(0, d.tick(1), mostDemand-one/2))
+	for range 3 {
+		if got := d.add(42, 1); got != float32(mostDemand)/one {
+			t.Errorf("demand is %v, want no more than %v", got, float32(mostDemand)/one)
+		}
+	}
+}
+
+// What many count at once is counted.
+func TestDemandIsCountedConcurrently(t *testing.T) {
+	d := newDemand(16, 10)
+	d.lines = d.lines[:1]
+	const each, keys = 2000, 6
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for i := range each * keys {
+				key := uint64(i%keys) << (64 - tagBits)
+				d.add(key, 1)
+				if i%2 == 0 {
+					d.take(key, 1)
+					d.add(key, 1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for k := range uint64(keys) {
+		if got := d.add(k<<(64-tagBits), 1); got != 4*each+1 {
+			t.Errorf("demand of %v, want %v", got, 4*each+1)
+		}
+	}
+}
+
+// Each number that newcomers draw by is used once, and each newcomer is counted.
+func TestSpreadNumbersNewcomers(t *testing.T) {
+	const newcomers = 20000
+	var s spread
+	r, seen := rand.New(rand.NewPCG(5, 5)), map[uint64]bool{}
+	for i := range newcomers {
+		seen[s.add(float32(1+r.ExpFloat64()*1e5))] = true
+		if i%100 == 0 {
+			s.roll(0, 10)
+		}
+	}
+	if len(seen) != newcomers {
+		t.Errorf("%d newcomers got %d numbers", newcomers, len(seen))
+	}
+	if s.roll(0, 10); s.total != newcomers {
+		t.Errorf("%v newcomers are in the histogram, want %d", s.total, newcomers)
 	}
 }
 
@@ -182,7 +296,7 @@ func TestAMillionTenants(t *testing.T) {
 	if heavyIn/heavy > .1*lightIn/light {
 		t.Errorf("the heaviest tenant got %.3f in, a million light ones %.3f", heavyIn/heavy, lightIn/light)
 	}
-	if n := len(g.queues[0].demand.lines); n != defaultTenants {
+	if n := len(g.queues[0].demand.lines); n*demandPlaces != 2*defaultTenants {
 		t.Errorf("the sketch has %d lines", n)
 	}
 }

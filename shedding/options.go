@@ -75,8 +75,9 @@ type Options struct {
 	// are remembered at a time; 0: 131072. Each takes 24 and 16 bytes.
 	Promises int
 	// Tenants sizes each queue's sketch of demand, in tenants that matter at
-	// a time; 0: 8192. Each takes 64 bytes. More tenants than that are told
-	// apart less well, not worse served.
+	// a time, counted once for each class; 0: 16384. Each takes 16 bytes, or
+	// up to twice that. More tenants than that are told apart less well, not
+	// worse served.
 	Tenants int
 	// Seed makes hashes and draws repeatable; 0: a random one.
 	Seed uint64
@@ -87,7 +88,7 @@ const (
 	defaultMaxRetry  = 15 * time.Minute
 	defaultRetention = 30 * 24 * time.Hour
 	defaultPromises  = 1 << 17
-	defaultTenants   = 8192
+	defaultTenants   = 1 << 14
 	defaultKeyHeader = "Idempotency-Key"
 )
 

@@ -34,8 +34,8 @@ type queue struct {
 	log     *admissions
 	demand  *demand
 	classes []class
-	draws   atomic.Uint64
-	due     atomicFloat // when the law is to be run again
+	draws   atomic.Uint64 // but those of newcomers
+	due     atomicFloat   // when the law is to be run again
 
 	mu      sync.Mutex
 	signals []*signal
@@ -81,8 +81,8 @@ type class struct {
 
 // counts are running totals of requests.
 type counts struct {
-	fresh    atomic.Uint64 // newcomers
-	admitted atomic.Uint64 // of them
+	admitted atomic.Uint64 // newcomers
+	turned   atomic.Uint64 // newcomers that were not
 	back     atomic.Uint64 // requests that came back when told
 	kept     atomic.Uint64 // of them, admitted
 	early    atomic.Uint64 // came back before their time
@@ -91,6 +91,8 @@ type counts struct {
 	returned atomic.Uint64 // admissions given back
 	promised atomic.Uint64
 }
+
+func (n *counts) newcomers() uint64 { return n.admitted.Load() + n.turned.Load() }
 
 type counted struct{ offered, admitted uint64 }
 
@@ -230,7 +232,7 @@ func (c *class) measure(d, memory float64) {
 		return
 	}
 	seen := counted{
-		offered:  c.count.fresh.Load() + c.count.back.Load(),
+		offered:  c.count.newcomers() + c.count.back.Load(),
 		admitted: c.count.admitted.Load() + c.count.kept.Load() + c.count.shadow.Load(),
 	}
 	offered := float64(seen.offered-c.seen.offered) / d
@@ -361,7 +363,7 @@ func (c *class) adopt(old *class) {
 
 func (n *counts) adopt(old *counts) {
 	for _, p := range [][2]*atomic.Uint64{
-		{&n.fresh, &old.fresh}, {&n.admitted, &old.admitted}, {&n.back, &old.back}, {&n.kept, &old.kept},
+		{&n.admitted, &old.admitted}, {&n.turned, &old.turned}, {&n.back, &old.back}, {&n.kept, &old.kept},
 		{&n.early, &old.early}, {&n.refused, &old.refused}, {&n.shadow, &old.shadow}, {&n.promised, &old.promised}, {&n.returned, &old.returned},
 	} {
 		p[0].Store(p[1].Load())

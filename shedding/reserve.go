@@ -52,16 +52,15 @@ func (q *queue) reserve(now time.Time, r *admission.Request, d *admission.Decisi
 		return q.refuse(now, r, d, permit, &promise)
 	}
 
-	c.count.fresh.Add(1)
-	c.spread.add(demand)
 	// A tenant's requests are spread over its demand; what is below the water
 	// level is admitted. A tenant whose demand is below it is safe.
-	height := float64(q.draw(&d.Lot) * demand)
+	height := float64(q.drawFor(tenant+c.spread.add(demand), &d.Lot) * demand)
 	if open || height < c.level.Load() {
 		c.count.admitted.Add(1)
 		q.log.add(1)
 		return permit, admission.Refusal{}
 	}
+	c.count.turned.Add(1)
 	if height < c.pledge.Load() {
 		q.pledge(now, r, d, tenant, &promise)
 	} else {
@@ -145,8 +144,18 @@ func (q *queue) giveBack(now time.Time, p admission.Permit) {
 // the next of a fixed sequence that looks random. So decisions repeat exactly,
 // requests and clock given.
 func (q *queue) draw(lot *admission.Lot) float32 {
-	if *lot == 0 {
-		*lot = 1 + admission.Lot(mix(q.gate.mixed+q.draws.Add(1))>>40)
+	if *lot != 0 {
+		return lotNumber(*lot)
 	}
-	return float32(*lot-1) / (1 << 24)
+	return q.drawFor(1<<63|q.draws.Add(1), lot)
 }
+
+// drawFor is draw where the caller has a number that no other has.
+func (q *queue) drawFor(turn uint64, lot *admission.Lot) float32 {
+	if *lot == 0 {
+		*lot = 1 + admission.Lot(mix(q.gate.mixed+turn)>>40)
+	}
+	return lotNumber(*lot)
+}
+
+func lotNumber(lot admission.Lot) float32 { return float32(lot-1) / (1 << 24) }

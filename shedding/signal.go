@@ -141,7 +141,7 @@ func (s *signal) adopt(old *signal) {
 // timeline turns clock times into seconds on a queue's time line.
 type timeline struct{ epoch time.Time }
 
-func (l timeline) at(t time.Time) float64 { return t.Sub(l.epoch).Seconds() }
+func (l timeline) at(t time.Time) float64 { return float64(t.Sub(l.epoch)) * 1e-9 }
 
 func (l timeline) time(t float64) time.Time {
 	return l.epoch.Add(time.Duration(t * float64(time.Second)))

@@ -149,7 +149,7 @@ func (c *class) state(b Band, line timeline, memory float64) ClassState {
 	s := ClassState{
 		Share: c.share.Load(), BackShare: c.back.Load(), Reason: admission.Reason(c.reason.Load()), Mode: b.Mode,
 		Level: c.level.Load() / memory, Offered: c.offered, Admitted: c.admitted,
-		Newcomers: c.count.fresh.Load(), AdmittedNewcomers: c.count.admitted.Load(),
+		Newcomers: c.count.newcomers(), AdmittedNewcomers: c.count.admitted.Load(),
 		Returners: c.count.back.Load(), Kept: c.count.kept.Load(), Early: c.count.early.Load(),
 		Refused: c.count.refused.Load(), Shadow: c.count.shadow.Load(),
 		Promised: c.count.promised.Load(), GivenBack: c.count.returned.Load(),

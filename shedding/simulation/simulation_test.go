@@ -190,7 +190,7 @@ func TestReplicasThatDoNotKnowOfEachOther(t *testing.T) {
 
 func TestWorkThatBypassesTheGateway(t *testing.T) {
 	t.Parallel()
-	want{95.5, 99.9, 70, 0}.check(t, measure(t, Setup{Scenario: Overload, Lag: 15, Bypass: .3}))
+	want{95.5, 99.9, 70, 0}.check(t, measure(t, Setup{Scenario: Overload, Lag: 15, Bypass: .3, Scale: 3 * small}))
 	want{94.5, 97.5, 116, 4}.check(t, measure(t, Setup{Scenario: Halved, Lag: 15, Bypass: .3, Scale: 3 * small}))
 	want{94.5, 98, 112, 4}.check(t, measure(t, Setup{Scenario: Halved, Lag: 15, Bypass: .3, Depth: true}))
 }
