@@ -30,13 +30,13 @@ var ours = []struct {
 	may          []string
 }{
 	{"admission", "the words stand on nothing", nil},
-	{"admission/ratelimit", "a gate knows the words only", []string{"admission"}},
+	{"admission/ratelimit", "a gate knows the words only", []string{"admission", "internal/prefetch"}},
 	{"admission/tenant", "identity knows the words only", []string{"admission"}},
 	{"config", "what a file says does not depend on who uses it", nil},
 	{"proxy", "gates and transport meet in the controller", []string{"admission", "admission/tenant", "internal/nowait"}},
 	{"priority", "parts do not know each other", []string{"admission"}},
 	{"idempotency", "parts do not know each other", []string{"admission", "internal/nowait"}},
-	{"shedding", "parts do not know each other", []string{"admission"}},
+	{"shedding", "parts do not know each other", []string{"admission", "internal/prefetch"}},
 	{"admin", "operators' view knows the words only", []string{"admission"}},
 	{"rehearse", "a rehearsal is a gateway's own wiring, and looks into its gates to tell why", []string{"gateway", "admin", "config", "config/", "admission", "admission/", "priority", "shedding", "idempotency"}},
 	{"bench", "the harness drives the real program from outside", []string{"config/strict", "config/value", "internal/"}},

@@ -26,6 +26,11 @@ type Classifier interface {
 // memory: they do no I/O and do not read the clock. They are safe for
 // concurrent use.
 type Gate interface {
+	// Anticipate is told of a request as soon as its route and tenant are known,
+	// so that what Reserve will look at can be on its way from memory meanwhile.
+	// It changes nothing, and it need not be called.
+	Anticipate(r *Request)
+
 	// Reserve takes what r needs. It returns a permit (zero where nothing had
 	// to be reserved), or a refusal, in which case it has reserved nothing. A
 	// refusal that is not enforced (Mode Shadow, or a route in shadow mode)
@@ -115,6 +120,9 @@ func (c *Controller) classify(r *Request) Refusal {
 	}
 	if f := c.Identifier.Identify(r); f.Is() {
 		return f
+	}
+	for _, gate := range c.Gates {
+		gate.Anticipate(r)
 	}
 	c.Classifier.Class(r)
 	if c.Keys == nil {

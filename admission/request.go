@@ -49,6 +49,7 @@ type Request struct {
 	// Second is what a candidate policy decided.
 	Second Second
 
+	hashed  hashed           // see TenantHash
 	permits [maxGates]Permit // by gate
 	held    uint8            // the bit of each gate whose permit is held
 	claimed bool

@@ -54,7 +54,7 @@ func (g *Gateway) newCandidate(cfg *config.Config, live *prepared, was *candidat
 		c.buckets = was.buckets
 		_, err = c.buckets.Reconfigure(p.buckets, now)
 	} else {
-		c.buckets, err = ratelimit.New(p.buckets, now)
+		c.buckets, err = newBuckets(p, now)
 	}
 	if err != nil {
 		c.queues.close()

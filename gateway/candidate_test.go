@@ -334,6 +334,8 @@ func TestCandidateKeepsLevels(t *testing.T) {
 // broken panics wherever it is asked, like a gate with a fault in it.
 type broken struct{ admission.Gate }
 
+func (broken) Anticipate(*admission.Request) {}
+
 func (broken) Reserve(time.Time, *admission.Request, *admission.Decision) (admission.Permit, admission.Refusal) {
 	panic("a fault")
 }

@@ -114,7 +114,7 @@ func New(opts Options) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	if g.buckets, err = ratelimit.New(p.buckets, time.Now()); err != nil {
+	if g.buckets, err = newBuckets(p, time.Now()); err != nil {
 		return nil, err
 	}
 	if g.store, err = newStore(cfg); err != nil {

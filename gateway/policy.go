@@ -316,6 +316,14 @@ func bucketsOf(cfg *config.Config) ratelimit.Options {
 	return o
 }
 
+// newBuckets makes the buckets of p. Tenants go by the same hashes there as at
+// p's queues, so that a request's is made once.
+func newBuckets(p *prepared, now time.Time) (*ratelimit.Gate, error) {
+	o := p.buckets
+	o.Seed = p.queues.gate.Seed()
+	return ratelimit.New(o, now)
+}
+
 func connectionLimits(cfg *config.Config) proxy.Limits {
 	l := &cfg.Limits
 	return proxy.Limits{

@@ -324,6 +324,9 @@ func (g *placeGate) Reserve(now time.Time, r *admission.Request, d *admission.De
 	return admission.Permit{}, admission.Refusal{}
 }
 
+// Anticipate implements [admission.Gate]: places are few, and always at hand.
+func (g *placeGate) Anticipate(*admission.Request) {}
+
 func (g *placeGate) GiveBack(now time.Time, p admission.Permit) {
 	p.Ref.(*priority.Slots).GiveBack(now, p)
 }

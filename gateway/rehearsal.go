@@ -88,7 +88,7 @@ func Rehearse(cfg *config.Config, now time.Time, seed uint64) (*Rehearsal, error
 
 	r := &Rehearsal{Queues: p.queues.gate, Routes: p.names.Routes, Classes: p.names.Classes}
 	p.buckets.Routes[probeRoute.ID] = &ratelimit.Limit{Name: probeRoute.ID, Quota: ratelimit.Quota{Rate: 1, Burst: 1}}
-	if r.Buckets, err = ratelimit.New(p.buckets, now); err != nil {
+	if r.Buckets, err = newBuckets(p, now); err != nil {
 		return nil, err
 	}
 	if r.store, err = newStore(&bare); err != nil {
@@ -181,6 +181,8 @@ func (s *stop) Reserve(now time.Time, r *admission.Request, d *admission.Decisio
 	s.r.stops = append(s.r.stops, Stop{s.kind, f})
 	return p, f
 }
+
+func (s *stop) Anticipate(r *admission.Request) { s.gate.Anticipate(r) }
 
 func (s *stop) GiveBack(now time.Time, p admission.Permit) { s.gate.GiveBack(now, p) }
 

@@ -30,6 +30,8 @@ func newCounting(panicIn string) *counting {
 	return &counting{back: map[int64]int{}, ended: map[int64]int{}, panicIn: panicIn}
 }
 
+func (g *counting) Anticipate(*admission.Request) {}
+
 func (g *counting) Reserve(time.Time, *admission.Request, *admission.Decision) (admission.Permit, admission.Refusal) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -88,6 +88,8 @@ func TestNoConnectionToBeHad(t *testing.T) {
 // countingGate lets everything pass and counts.
 type countingGate struct{ reserved, back, ended atomic.Int64 }
 
+func (g *countingGate) Anticipate(*admission.Request) {}
+
 func (g *countingGate) Reserve(time.Time, *admission.Request, *admission.Decision) (admission.Permit, admission.Refusal) {
 	g.reserved.Add(1)
 	return admission.Permit{Ref: g}, admission.Refusal{}

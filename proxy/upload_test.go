@@ -17,6 +17,8 @@ import (
 // refusing is a gate that says no.
 type refusing struct{}
 
+func (refusing) Anticipate(*admission.Request) {}
+
 func (refusing) Reserve(time.Time, *admission.Request, *admission.Decision) (admission.Permit, admission.Refusal) {
 	return admission.Permit{}, admission.Refusal{Reason: admission.Shed, RetryAfter: 3 * time.Second}
 }

@@ -3,6 +3,10 @@ package shedding
 import (
 	"math"
 	"sync/atomic"
+	"unsafe"
+
+	"sluice/admission"
+	"sluice/internal/prefetch"
 )
 
 // demand estimates how much each tenant asks for in each class, in requests that
@@ -57,7 +61,18 @@ func newDemand(tenants int, memory float64) *demand {
 	return &demand{lines: make([]demandLine, n), rate: demandTicks / memory}
 }
 
-// line is where the tenant with a key is counted.
+// demandKey is what the demand of a tenant in a class is known by, of the
+// tenant's hash. Its low half is the same for all classes, and with it the line.
+func demandKey(tenant uint64, class admission.Class) uint64 {
+	return tenant + uint64(class)*(0x9e3779b9<<32)
+}
+
+// anticipate asks for the line of the tenant with a hash, which add will look at.
+func (d *demand) anticipate(tenant uint64) {
+	prefetch.Line(uintptr(unsafe.Pointer(d.line(tenant))))
+}
+
+// line is where the tenant with a key, or a hash, is counted.
 func (d *demand) line(key uint64) *demandLine {
 	return &d.lines[key&uint64(len(d.lines)-1)]
 }

@@ -46,7 +46,7 @@ func New(o Options, now time.Time, previous *Gate) (*Gate, error) {
 		ids:     new(atomic.Uint64),
 	}
 	if g.seed == 0 {
-		g.seed = rand.Uint64()
+		g.seed = max(rand.Uint64(), 1)
 	}
 	if previous != nil {
 		g.line, g.seed, g.ids = previous.line, previous.seed, previous.ids
@@ -68,6 +68,10 @@ func New(o Options, now time.Time, previous *Gate) (*Gate, error) {
 	}
 	return g, nil
 }
+
+// Seed is what the gate hashes tenants with, see [admission.Request.TenantHash]. It
+// is to be kept secret, and never 0.
+func (g *Gate) Seed() uint64 { return g.seed }
 
 func (g *Gate) queue(name string) *queue {
 	if g == nil {
@@ -146,6 +150,14 @@ func (g *Gate) Ready(now time.Time) bool {
 		q.mu.Unlock()
 	}
 	return true
+}
+
+// Anticipate implements [admission.Gate]: it asks for what is known of the tenant's
+// demand.
+func (g *Gate) Anticipate(r *admission.Request) {
+	if r.Route.Queue != "" {
+		g.queues[r.Route.QueueAt].demand.anticipate(r.TenantHash(g.seed))
+	}
 }
 
 // Reserve implements [admission.Gate]: it takes the request's place in its

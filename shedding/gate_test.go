@@ -141,13 +141,13 @@ func TestRoutesWithoutQueueAndRequestsWithoutClassPass(t *testing.T) {
 func TestGiveBackUndoesTheAdmission(t *testing.T) {
 	g := newTestGate(t, QueueOptions{})
 	q := g.queues[0]
-	before := q.demand.add(hashString(g.seed+2, "t"), 0)
+	before := q.demand.add(demandKey(admission.Hash(g.seed, "t"), 2), 0)
 	a := reserve(g, start, "t", 2, nil)
 	g.GiveBack(start, a.permit)
 	if total(g) != 0 {
 		t.Errorf("%d admissions are counted, want 0", total(g))
 	}
-	if after := q.demand.add(hashString(g.seed+2, "t"), 0); after != before+1 {
+	if after := q.demand.add(demandKey(admission.Hash(g.seed, "t"), 2), 0); after != before+1 {
 		t.Errorf("the tenant's demand is %v, want %v", after, before+1)
 	}
 	b := reserve(g, start, "t", 2, nil)

@@ -1,7 +1,6 @@
 package shedding
 
 import (
-	"math/bits"
 	"time"
 
 	"sluice/admission"
@@ -82,35 +81,7 @@ func (g *Gate) newID() uint64 {
 
 // keyID is what a promise to the request is found by.
 func (g *Gate) keyID(key string, r *admission.Request, tenant uint64) uint64 {
-	return hashString(hashString(tenant, r.Route.ID), key)
+	return admission.Hash(admission.Hash(tenant, r.Route.ID), key)
 }
 
 func seconds(t time.Time) uint32 { return uint32(t.Unix()) }
-
-// hashString hashes s with a secret seed by folded multiplication, the
-// construction of wyhash (Wang Yi, 2019).
-func hashString(seed uint64, s string) uint64 {
-	const k0, k1 = 0xa0761d6478bd642f, 0xe7037ed1a0b428db
-	h := seed ^ k0
-	n := uint64(len(s))
-	for len(s) >= 8 {
-		h = fold(h^eight(s), k1)
-		s = s[8:]
-	}
-	var tail uint64
-	for i := range len(s) {
-		tail |= uint64(s[i]) << (8 * i)
-	}
-	return fold(fold(h^tail, k1)^n, k0)
-}
-
-func eight(s string) uint64 {
-	_ = s[7]
-	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
-		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
-}
-
-func fold(a, b uint64) uint64 {
-	hi, lo := bits.Mul64(a, b)
-	return hi ^ lo
-}

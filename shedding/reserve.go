@@ -28,7 +28,7 @@ var _ admission.Gate = (*Gate)(nil)
 func (q *queue) reserve(now time.Time, r *admission.Request, d *admission.Decision) (admission.Permit, admission.Refusal) {
 	t := q.tick(now)
 	c, g := &q.classes[r.Class], q.gate
-	tenant := hashString(g.seed+uint64(r.Class), r.Tenant)
+	tenant := demandKey(r.TenantHash(g.seed), r.Class)
 	demand := q.demand.add(tenant, t)
 	open := c.share.Load() >= 1
 	permit := admission.Permit{Ref: q, Amount: int64(r.Class), Key: tenant}

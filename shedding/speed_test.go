@@ -83,7 +83,6 @@ func BenchmarkReserve(b *testing.B) {
 			now := strain(b, g, start, bench.age)
 			var r admission.Request
 			var d admission.Decision
-			r.Route, r.Header = &testRoute, header(nil)
 			b.ReportAllocs()
 			b.ResetTimer()
 			for i := range b.N {
@@ -91,6 +90,8 @@ func BenchmarkReserve(b *testing.B) {
 					name[at] = byte('0' + n%10)
 					n /= 10
 				}
+				r.Reset()
+				r.Route, r.Header = &testRoute, header(nil)
 				r.Tenant, r.Class = unsafe.String(&name[0], len(name)), admission.Class(i%3)
 				d.Promise = admission.Promise{}
 				g.Reserve(now.Add(time.Duration(i)*10*time.Microsecond), &r, &d)

@@ -10,9 +10,10 @@ import (
 // table that it is in.
 //
 // It moves as a rate.Limiter would, with its arithmetic and to the bit, which a
-// test holds; but it takes 48 bytes without a pointer in place of 96 behind one,
-// so that a table is a plain array: a tenant that has not asked for long costs
-// one wait for memory instead of four, and the garbage collector does not look.
+// test holds; but it takes one cache line without a pointer in place of 96 bytes
+// behind one, so that a table is a plain array: a tenant that has not asked for
+// long costs one wait for memory instead of four, and the garbage collector does
+// not look.
 //
 // Times are nanoseconds since the gate's base. The zero value is a free place in
 // a table.
@@ -30,7 +31,11 @@ type bucket struct {
 
 	touched bool // used since the table last considered dropping it
 	kept    bool // of a tenant with an override: never dropped
+
+	_ [cacheLine - 48]byte
 }
+
+const cacheLine = 64
 
 // newBucket makes a full bucket of q.
 func newBucket(tenant uint64, at int64, q Quota) bucket {

@@ -1,7 +1,7 @@
 package ratelimit
 
 import (
-	"hash/maphash"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,7 +14,7 @@ import (
 // levels.
 type Gate struct {
 	base   time.Time
-	seed   maphash.Seed
+	seed   uint64 // of the hashes that tenants go by
 	policy atomic.Pointer[policy]
 	reload sync.Mutex // one Reconfigure at a time
 }
@@ -49,7 +49,10 @@ func newTerms(q Quota, t *table) terms {
 
 // New makes a gate whose buckets are full.
 func New(o Options, now time.Time) (*Gate, error) {
-	g := &Gate{base: now, seed: maphash.MakeSeed()}
+	g := &Gate{base: now, seed: o.Seed}
+	if g.seed == 0 {
+		g.seed = max(rand.Uint64(), 1)
+	}
 	if _, err := g.Reconfigure(o, now); err != nil {
 		return nil, err
 	}
@@ -67,7 +70,10 @@ func (p *policy) limitOf(route *admission.Route) *limit {
 }
 
 // hash is what tenants go by in tables. It is never 0.
-func (g *Gate) hash(tenant string) uint64 { return max(maphash.String(g.seed, tenant), 1) }
+func (g *Gate) hash(tenant string) uint64 { return max(admission.Hash(g.seed, tenant), 1) }
+
+// hashOf is hash for the tenant of r.
+func (g *Gate) hashOf(r *admission.Request) uint64 { return max(r.TenantHash(g.seed), 1) }
 
 func (g *Gate) since(now time.Time) int64 { return int64(now.Sub(g.base)) }
 
@@ -99,7 +105,7 @@ func (g *Gate) claim(c *claim, now time.Time, r *admission.Request) (limited boo
 		return false
 	}
 	c.cost = min(cost(r), int64(c.quota.Burst))
-	c.tenant = g.hash(r.Tenant)
+	c.tenant = g.hashOf(r)
 	c.now = g.since(now)
 	return true
 }
@@ -122,6 +128,15 @@ func (c *claim) lock() (*bucket, *sync.Mutex) {
 	p.Unlock()
 	c.table.shared.Lock()
 	return &c.table.overflow, &c.table.shared
+}
+
+// Anticipate implements [admission.Gate]: it asks for the place in which the
+// tenant's bucket probably is.
+func (g *Gate) Anticipate(r *admission.Request) {
+	if l := g.policy.Load().limitOf(r.Route); l != nil {
+		tenant := g.hashOf(r)
+		l.terms.table.part(tenant).anticipate(tenant)
+	}
 }
 
 // Reserve takes what r costs from the bucket of its tenant. It fills d.Limit,

@@ -15,9 +15,13 @@ import (
 // Options is a rate limit policy.
 type Options struct {
 	// MaxTenants is how many buckets each limit keeps beside those of its
-	// overrides. At least MinTenants. A bucket takes 64 to 128 bytes, its share of
+	// overrides. At least MinTenants. A bucket takes 85 to 171 bytes, its share of
 	// the free places among them included, however long the name.
 	MaxTenants int
+
+	// Seed of the hashes that tenants go by; 0: a random one. A gate keeps the one
+	// that it was made with.
+	Seed uint64
 
 	// Tenants limits the requests that no limit of a route applies to; nil:
 	// they are not limited.

@@ -1,8 +1,12 @@
 package ratelimit
 
 import (
+	"math/bits"
 	"sync"
 	"sync/atomic"
+	"unsafe"
+
+	"sluice/internal/prefetch"
 )
 
 const (
@@ -49,7 +53,13 @@ type part struct {
 	places []bucket // a power of two of them, or none
 	taken  int
 	hand   int // where the next search for a victim begins
-	_      [128 - 48]byte
+
+	// where is the address of places and, in the bits that are zero in it since
+	// a bucket is a cache line, the binary logarithm of how many there are: for
+	// anticipate, which holds no lock.
+	where atomic.Uint64
+
+	_ [2*cacheLine - 56]byte
 }
 
 // leastPlaces is how many a part that has a bucket has at least.
@@ -65,6 +75,16 @@ func newTable(at int64, q Quota) *table {
 // part returns where a tenant's bucket is. It uses the high bits of the hash,
 // places and the spread over tenants the low ones.
 func (t *table) part(tenant uint64) *part { return &t.parts[tenant>>(64-partBits)] }
+
+// anticipate asks for the first place in which a tenant's bucket can be. It
+// requires no lock: where the part grows meanwhile, the wrong memory is asked for.
+func (p *part) anticipate(tenant uint64) {
+	where := p.where.Load()
+	if first := where &^ (cacheLine - 1); first != 0 {
+		mask := uint64(1)<<(where%cacheLine) - 1
+		prefetch.Line(uintptr(first + tenant&mask*cacheLine))
+	}
+}
 
 // find returns the bucket of a tenant; nil if it has none.
 func (p *part) find(tenant uint64) *bucket {
@@ -105,6 +125,8 @@ func (p *part) put(b bucket) *bucket {
 func (p *part) grow() {
 	old := p.places
 	p.places = make([]bucket, max(2*len(old), leastPlaces))
+	first := uint64(uintptr(unsafe.Pointer(&p.places[0])))
+	p.where.Store(first&^(cacheLine-1) | uint64(bits.TrailingZeros(uint(len(p.places)))))
 	p.hand = 0
 	for i := range old {
 		if old[i].tenant != 0 {

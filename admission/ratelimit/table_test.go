@@ -164,6 +164,7 @@ func TestConcurrentUse(t *testing.T) {
 			for i := range 3000 {
 				now := at(time.Duration(i) * time.Millisecond)
 				tenant := fmt.Sprint("t-", (i*7+worker)%(2*MinTenants))
+				g.Anticipate(&admission.Request{Tenant: tenant})
 				p, f, _ := ask(g, now, tenant, 1)
 				look(g, now, tenant)
 				switch {
@@ -193,12 +194,25 @@ func TestConcurrentUse(t *testing.T) {
 	}
 }
 
+// What is asked for early is where buckets are looked for first.
+func TestAnticipatedPlace(t *testing.T) {
+	var p part
+	p.anticipate(42) // nothing is there yet
+	for n := uint64(1); n <= 1000; n++ {
+		p.add(newBucket(n*0x9e3779b97f4a7c15, 0, quota(1, 1)))
+		first, size := p.where.Load()&^(cacheLine-1), uint64(1)<<(p.where.Load()%cacheLine)
+		if want := uint64(uintptr(unsafe.Pointer(&p.places[0]))); first != want || size != uint64(len(p.places)) {
+			t.Fatalf("with %d buckets: %d places at %#x are asked for, want %d at %#x", n, size, first, len(p.places), want)
+		}
+	}
+}
+
 // What the table's layout rests on.
 func TestSizes(t *testing.T) {
-	if n := unsafe.Sizeof(bucket{}); n != 48 {
-		t.Errorf("a bucket takes %d bytes, want 48", n)
+	if n := unsafe.Sizeof(bucket{}); n != cacheLine {
+		t.Errorf("a bucket takes %d bytes, want %d, a cache line", n, cacheLine)
 	}
-	if n := unsafe.Sizeof(part{}); n != 128 {
+	if n := unsafe.Sizeof(part{}); n != 2*cacheLine {
 		t.Errorf("a part takes %d bytes, want 128, two cache lines", n)
 	}
 }
@@ -275,7 +289,8 @@ func TestMillionTenants(t *testing.T) {
 
 func BenchmarkReserve(b *testing.B) {
 	g, names := million(b)
-	r := admission.Request{Route: &admission.Route{Cost: 1}}
+	route := &admission.Route{Cost: 1}
+	r := admission.Request{Route: route}
 	var d admission.Decision
 	for _, name := range names {
 		r.Tenant = name
@@ -289,7 +304,8 @@ func BenchmarkReserve(b *testing.B) {
 		now, name := epoch, []byte(names[0])
 		for i := range b.N {
 			now = now.Add(10 * time.Microsecond)
-			r.Tenant = rename(name, next(i))
+			r.Reset()
+			r.Tenant, r.Route = rename(name, next(i)), route
 			p, _ := g.Reserve(now, &r, &d)
 			if back {
 				g.GiveBack(now, p)
@@ -309,10 +325,11 @@ func BenchmarkReserve(b *testing.B) {
 	b.Run("on all cores", func(b *testing.B) {
 		b.ReportAllocs()
 		b.RunParallel(func(pb *testing.PB) {
-			r, d, now, name := admission.Request{Route: r.Route}, admission.Decision{}, epoch, []byte(names[0])
+			r, d, now, name := admission.Request{}, admission.Decision{}, epoch, []byte(names[0])
 			for i := 0; pb.Next(); i++ {
 				now = now.Add(10 * time.Microsecond)
-				r.Tenant = rename(name, busy(i))
+				r.Reset()
+				r.Tenant, r.Route = rename(name, busy(i)), route
 				g.Reserve(now, &r, &d)
 			}
 		})
