@@ -28,7 +28,7 @@ type Classifier interface {
 type Gate interface {
 	// Anticipate is told of a request as soon as its route and tenant are known,
 	// so that what Reserve will look at can be on its way from memory meanwhile.
-	// It changes nothing, and it need not be called.
+	// It changes nothing that is decided by, and it need not be called.
 	Anticipate(r *Request)
 
 	// Reserve takes what r needs. It returns a permit (zero where nothing had

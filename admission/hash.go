@@ -9,10 +9,10 @@ import (
 // 2019). Whoever knows the seed can choose strings whose hashes meet.
 func Hash(seed uint64, s string) uint64 {
 	const k0, k1 = 0xa0761d6478bd642f, 0xe7037ed1a0b428db
-	h := seed ^ k0
+	h, k := seed^k0, seed^k1 // a multiplier that is known lets some differences pass
 	rest := s
 	for len(rest) > 8 {
-		h = fold(h^eight(rest), k1)
+		h = fold(h^eight(rest), k)
 		rest = rest[8:]
 	}
 	var last uint64
@@ -23,7 +23,7 @@ func Hash(seed uint64, s string) uint64 {
 			last |= uint64(s[i]) << (8 * i)
 		}
 	}
-	return fold(fold(h^last, k1)^uint64(len(s)), k0)
+	return fold(fold(h^last, k)^uint64(len(s)), k0)
 }
 
 // hashed is a tenant's name with its hash.
@@ -33,8 +33,8 @@ type hashed struct {
 	seed, hash uint64
 }
 
-// TenantHash returns [Hash] of r.Tenant. It is made once for a tenant and a seed
-// other than 0, where all who ask have the same.
+// TenantHash returns [Hash] of r.Tenant under a seed other than 0. It is made once a
+// request as long as all who ask have one seed.
 func (r *Request) TenantHash(seed uint64) uint64 {
 	if h := &r.hashed; h.seed == seed && h.tenant == unsafe.StringData(r.Tenant) && h.length == len(r.Tenant) {
 		return h.hash // of the same bytes in the same place: strings do not change

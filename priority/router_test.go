@@ -210,3 +210,23 @@ func BenchmarkRoute(b *testing.B) {
 		})
 	}
 }
+
+// Few texts are compared and many are hashed; both find all, and nothing else.
+func TestTexts(t *testing.T) {
+	var m texts[int]
+	for n := range 3 * fewTexts {
+		m.add(fmt.Sprint("/path/", n), n+1)
+		for i := range n + 2 {
+			want := i + 1
+			if i > n {
+				want = 0
+			}
+			if got := m.get(fmt.Sprint("/path/", i)); got != want {
+				t.Errorf("of %d texts, /path/%d stands for %d, want %d", n+1, i, got, want)
+			}
+		}
+	}
+	if len(m.few) != 0 || len(m.many) != 3*fewTexts {
+		t.Errorf("%d texts are compared and %d hashed", len(m.few), len(m.many))
+	}
+}

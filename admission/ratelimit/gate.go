@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/admission"
+	"sluice/internal/prefetch"
 )
 
 // Gate is the tenants' buckets. It implements admission.Gate and is safe for
@@ -135,7 +136,7 @@ func (c *claim) lock() (*bucket, *sync.Mutex) {
 func (g *Gate) Anticipate(r *admission.Request) {
 	if l := g.policy.Load().limitOf(r.Route); l != nil {
 		tenant := g.hashOf(r)
-		l.terms.table.part(tenant).anticipate(tenant)
+		prefetch.Line(l.terms.table.part(tenant).first(tenant))
 	}
 }
 

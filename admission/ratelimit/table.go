@@ -5,8 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"unsafe"
-
-	"sluice/internal/prefetch"
 )
 
 const (
@@ -56,7 +54,7 @@ type part struct {
 
 	// where is the address of places and, in the bits that are zero in it since
 	// a bucket is a cache line, the binary logarithm of how many there are: for
-	// anticipate, which holds no lock.
+	// first, which holds no lock.
 	where atomic.Uint64
 
 	_ [2*cacheLine - 56]byte
@@ -76,14 +74,15 @@ func newTable(at int64, q Quota) *table {
 // places and the spread over tenants the low ones.
 func (t *table) part(tenant uint64) *part { return &t.parts[tenant>>(64-partBits)] }
 
-// anticipate asks for the first place in which a tenant's bucket can be. It
-// requires no lock: where the part grows meanwhile, the wrong memory is asked for.
-func (p *part) anticipate(tenant uint64) {
+// first is the address of the place in which a tenant's bucket is looked for first;
+// 0 where there is none. It requires no lock, and may be out of date.
+func (p *part) first(tenant uint64) uintptr {
 	where := p.where.Load()
-	if first := where &^ (cacheLine - 1); first != 0 {
-		mask := uint64(1)<<(where%cacheLine) - 1
-		prefetch.Line(uintptr(first + tenant&mask*cacheLine))
+	if where == 0 {
+		return 0
 	}
+	places := uint64(1) << (where % cacheLine)
+	return uintptr(where&^(cacheLine-1) + tenant&(places-1)*cacheLine)
 }
 
 // find returns the bucket of a tenant; nil if it has none.

@@ -194,15 +194,17 @@ func TestConcurrentUse(t *testing.T) {
 	}
 }
 
-// What is asked for early is where buckets are looked for first.
+// What is asked for early is where a bucket is looked for first.
 func TestAnticipatedPlace(t *testing.T) {
 	var p part
-	p.anticipate(42) // nothing is there yet
+	if p.first(42) != 0 {
+		t.Error("something is asked for where nothing is")
+	}
 	for n := uint64(1); n <= 1000; n++ {
-		p.add(newBucket(n*0x9e3779b97f4a7c15, 0, quota(1, 1)))
-		first, size := p.where.Load()&^(cacheLine-1), uint64(1)<<(p.where.Load()%cacheLine)
-		if want := uint64(uintptr(unsafe.Pointer(&p.places[0]))); first != want || size != uint64(len(p.places)) {
-			t.Fatalf("with %d buckets: %d places at %#x are asked for, want %d at %#x", n, size, first, len(p.places), want)
+		h := n * 0x9e3779b97f4a7c15
+		p.add(newBucket(h, 0, quota(1, 1)))
+		if got, want := p.first(h), &p.places[h%uint64(len(p.places))]; got != uintptr(unsafe.Pointer(want)) {
+			t.Fatalf("with %d buckets: %#x is asked for, want %p", n, got, want)
 		}
 	}
 }
