@@ -14,7 +14,7 @@ import (
 // not look at it looks up where g keeps them.
 func (g *Gate) Beside() *Gate {
 	return &Gate{
-		line: g.line, header: g.header, tickets: g.tickets, seed: g.seed, mixed: g.mixed,
+		line: g.line, header: g.header, tickets: g.tickets, seed: g.seed, idKey: g.idKey, drawKey: g.drawKey,
 		ids: new(atomic.Uint64), promises: g.promises, uses: g.uses, beside: true,
 	}
 }

@@ -13,9 +13,11 @@ import (
 // fade with the time constant memory. It counts as Space-Saving does (Metwally,
 // Agrawal and El Abbadi, "Efficient computation of frequent and top-k elements in
 // data streams", 2005), in many small sets: whoever finds no place in its set
-// takes over that of the least, and its count. An estimate is never too low, and
-// too high rarely: where more than eight of a set matter at a time. A set is one
-// cache line, so that counting costs one access to memory. Counts fade lazily.
+// takes over that of the least, and its count. An estimate is too high rarely, where
+// more than eight of a set matter at a time; and never too low, but for what was
+// given back, and for the sixteenth of the time constant that counts fade in steps
+// of. A set is one cache line, so that counting costs one access to memory. Counts
+// fade lazily.
 //
 // Adding is lock-free, allocates nothing and takes the same time however many
 // tenants there are.
@@ -33,7 +35,7 @@ const (
 	demandPlaces = 8
 
 	tagBits    = 14 // of 16384 pairs in a line, one is taken for one tenant
-	tickBits   = 20 // who stays away until they come round again may be aged wrongly, once
+	tickBits   = 20 // who stays away until they come round again may be taken for young
 	countBits  = 30
 	one        = 64
 	mostDemand = 1<<countBits - 1
@@ -62,17 +64,17 @@ func newDemand(tenants int, memory float64) *demand {
 }
 
 // demandKey is what the demand of a tenant in a class is known by, of the
-// tenant's hash. Its low half is the same for all classes, and with it the line.
+// tenant's hash. The classes of a tenant are in different lines.
 func demandKey(tenant uint64, class admission.Class) uint64 {
-	return tenant + uint64(class)*(0x9e3779b9<<32)
+	return tenant + uint64(class)*0x9e3779b97f4a7c15
 }
 
-// anticipate asks for the line of the tenant with a hash, which add will look at.
-func (d *demand) anticipate(tenant uint64) {
-	prefetch.Line(uintptr(unsafe.Pointer(d.line(tenant))))
+// anticipate asks for the line of a key, which add will look at.
+func (d *demand) anticipate(key uint64) {
+	prefetch.Line(uintptr(unsafe.Pointer(d.line(key))))
 }
 
-// line is where the tenant with a key, or a hash, is counted.
+// line is where the tenant with a key is counted.
 func (d *demand) line(key uint64) *demandLine {
 	return &d.lines[key&uint64(len(d.lines)-1)]
 }
@@ -82,12 +84,9 @@ func (d *demand) line(key uint64) *demandLine {
 func (d *demand) add(key uint64, now float64) float32 {
 	line, tag, tick := d.line(key), key>>(64-tagBits), d.tick(now)
 	for {
-		place, was, count := line.find(tag, tick)
-		if place == nil {
-			place, was, count = line.least(tag, tick)
-		}
+		place, was, count, _ := line.find(tag, tick)
 		count = min(count+one, mostDemand)
-		if place.CompareAndSwap(was, pack(tag, tick, count)) {
+		if place.CompareAndSwap(was, pack(tag, later(was, tick), count)) {
 			return float32(count) / one
 		}
 	}
@@ -97,8 +96,8 @@ func (d *demand) add(key uint64, now float64) float32 {
 func (d *demand) take(key uint64, now float64) {
 	line, tag, tick := d.line(key), key>>(64-tagBits), d.tick(now)
 	for {
-		place, was, count := line.find(tag, tick)
-		if place == nil || place.CompareAndSwap(was, pack(tag, tick, count-min(count, one))) {
+		place, was, count, own := line.find(tag, tick)
+		if !own || place.CompareAndSwap(was, pack(tag, later(was, tick), count-min(count, one))) {
 			return
 		}
 	}
@@ -106,43 +105,52 @@ func (d *demand) take(key uint64, now float64) {
 
 func (d *demand) tick(now float64) uint64 { return uint64(now*d.rate) & tickMask }
 
-// find returns the place of a tag, what is in it and what its count has faded to;
-// nil where the tag has none. Each tag looks at a place of its own first, and
-// takes that if it is free, so that most are found at once.
-func (l *demandLine) find(tag, tick uint64) (place *atomic.Uint64, was, count uint64) {
-	for i := range uint64(demandPlaces) {
-		place := &l[(tag+i)%demandPlaces]
-		if was := place.Load(); was>>(64-tagBits) == tag {
-			return place, was, faded(was, tick)
-		}
-	}
-	return nil, 0, 0
-}
-
-// least returns the place with the lowest count that a tag comes to first.
-func (l *demandLine) least(tag, tick uint64) (place *atomic.Uint64, was, count uint64) {
+// find returns the place of a tag, or where it has none the one with the lowest
+// count; and what is in it, and to how much the count has faded. Each tag looks at a
+// place of its own first, and so gets that where it is free: most are found at once.
+func (l *demandLine) find(tag, tick uint64) (place *atomic.Uint64, was, count uint64, own bool) {
 	count = math.MaxUint64
 	for i := range uint64(demandPlaces) {
 		p := &l[(tag+i)%demandPlaces]
 		w := p.Load()
+		if w>>(64-tagBits) == tag {
+			return p, w, faded(w, tick), true
+		}
 		if c := faded(w, tick); c < count {
 			place, was, count = p, w, c
 		}
 	}
-	return place, was, count
+	return place, was, count, false
 }
 
 func pack(tag, tick, count uint64) uint64 {
 	return tag<<(64-tagBits) | tick<<countBits | count
 }
 
-// faded is the count of a place at a tick, rounded up. Ticks that another
-// goroutine has seen a little earlier have not come yet here.
-func faded(was, tick uint64) uint64 {
-	count := was & mostDemand
+// age is how many ticks ago a place was counted at. Who was asked a little earlier
+// may come later: to it, that is no time ago.
+func age(was, tick uint64) uint64 {
 	age := (tick - was>>countBits) & tickMask
+	if age > tickMask-fadeLen {
+		return 0
+	}
+	return age
+}
+
+// later is the tick at which a place is counted at tick: never before the last one,
+// or what faded until then would fade again.
+func later(was, tick uint64) uint64 {
+	if was&mostDemand != 0 && age(was, tick) == 0 {
+		return was >> countBits & tickMask
+	}
+	return tick
+}
+
+// faded is the count of a place at a tick, rounded up.
+func faded(was, tick uint64) uint64 {
+	count, age := was&mostDemand, age(was, tick)
 	switch {
-	case age == 0 || age > tickMask-fadeLen:
+	case age == 0:
 		return count
 	case age < fadeLen:
 		return (count*fading[age] + 1<<32 - 1) >> 32
@@ -182,6 +190,14 @@ var demandIn = func() (d [spreadBins]float64) {
 	d[0] = 1 // mostly single requests
 	return
 }()
+
+// adopt takes over what another has counted.
+func (s *spread) adopt(old *spread) {
+	for i := range s.seen {
+		s.seen[i].Store(old.seen[i].Load())
+	}
+	s.rolled, s.bins, s.total = old.rolled, old.bins, old.total
+}
 
 // add counts a request, and returns a number that it gave no other.
 func (s *spread) add(v float32) uint64 {

@@ -120,6 +120,30 @@ func TestDemandOfACrowdedLine(t *testing.T) {
 	}
 }
 
+// Who was asked first may come last: a request that waited for its place, or a
+// candidate that is asked after the policy in force. Nothing fades twice for that.
+func TestDemandOfLateRequests(t *testing.T) {
+	const memory, rate = 10.0, 1000.0
+	for _, c := range []struct{ late, back float64 }{{0, 0}, {.5, 0}, {0, .1}, {.5, .2}, {3, .1}} {
+		r := rand.New(rand.NewPCG(9, 9))
+		d := newDemand(1, memory)
+		est, now := 0.0, memory
+		for ; now < 10*memory; now += 1 / rate {
+			at := now
+			if r.IntN(2) == 0 {
+				at -= r.Float64() * c.late
+			}
+			est = float64(d.add(42, at))
+			if r.Float64() < c.back {
+				d.take(42, at)
+			}
+		}
+		if want := rate * memory * (1 - c.back); est < want*.93 || est > want*1.08 {
+			t.Errorf("up to %v s late, and %v given back: demand of %.0f is estimated as %.0f", c.late, c.back, want, est)
+		}
+	}
+}
+
 // Ticks come round again: who was away for as long is taken for somebody who has
 // just been there in hardly any case.
 func TestDemandAfterALongTime(t *testing.T) {

@@ -1,6 +1,8 @@
 package shedding
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -18,8 +20,9 @@ type Gate struct {
 	queues  []*queue
 	header  string
 	tickets *Tickets
-	seed    uint64
-	mixed   uint64 // the seed, mixed: where sequences begin
+	seed    uint64 // of hashes
+	idKey   uint64 // what ids of promises are made with
+	drawKey uint64 // and draws
 	ids     *atomic.Uint64
 	beside  bool // decides beside another gate; see Beside
 
@@ -57,7 +60,7 @@ func New(o Options, now time.Time, previous *Gate) (*Gate, error) {
 	} else {
 		g.promises, g.uses = newMemory(o.Promises, g.seed), newMemory(o.Promises, mix(g.seed))
 	}
-	g.mixed = mix(g.seed)
+	g.idKey, g.drawKey = derive(g.seed, "ids"), derive(g.seed, "draws")
 	t := g.line.at(now)
 	for _, qo := range o.Queues {
 		q := newQueue(g, qo, o.Tenants, t)
@@ -72,6 +75,13 @@ func New(o Options, now time.Time, previous *Gate) (*Gate, error) {
 // Seed is what the gate hashes tenants with, see [admission.Request.TenantHash]. It
 // is to be kept secret, and never 0.
 func (g *Gate) Seed() uint64 { return g.seed }
+
+// derive makes a key from the seed, by which the seed cannot be told: clients see
+// ids and draws, and could make out the key of those.
+func derive(seed uint64, use string) uint64 {
+	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte(use), seed))
+	return binary.BigEndian.Uint64(sum[:])
+}
 
 func (g *Gate) queue(name string) *queue {
 	if g == nil {
@@ -153,10 +163,10 @@ func (g *Gate) Ready(now time.Time) bool {
 }
 
 // Anticipate implements [admission.Gate]: it asks for what is known of the tenant's
-// demand.
+// demand, in the class that the route gives.
 func (g *Gate) Anticipate(r *admission.Request) {
 	if r.Route.Queue != "" {
-		g.queues[r.Route.QueueAt].demand.anticipate(r.TenantHash(g.seed))
+		g.queues[r.Route.QueueAt].demand.anticipate(demandKey(r.TenantHash(g.seed), r.Route.Class))
 	}
 }
 

@@ -383,6 +383,46 @@ func TestReloadKeepsWhatWasLearnedAndPromised(t *testing.T) {
 	}
 }
 
+// After a reload, nobody draws again what was drawn before; and what is drawn at one
+// queue says nothing about another.
+func TestNothingIsDrawnTwice(t *testing.T) {
+	options := func(o *Options) {
+		other := o.Queues[0]
+		other.Name = "other"
+		o.Queues = append(o.Queues, other)
+	}
+	g := newTestGate(t, QueueOptions{}, options)
+	now := strain(t, g, start, 60)
+	lots, again := map[admission.Lot]bool{}, map[admission.Lot]bool{}
+	drawn, waits := 0, 0
+	for reload := range 20 {
+		for _, class := range []admission.Class{0, 2} {
+			for at := range g.queues {
+				route := admission.Route{ID: "work", Queue: "q", QueueAt: at}
+				var d admission.Decision
+				g.Reserve(now, &admission.Request{Tenant: "t", Class: class, Route: &route}, &d)
+				lots[d.Lot] = true
+				drawn++
+				if d.Again != 0 {
+					again[d.Again] = true
+					waits++
+				}
+			}
+		}
+		now = now.Add(time.Minute)
+		opts := Options{Classes: 3, Queues: []QueueOptions{g.queues[0].opts}, Seed: 7}
+		options(&opts)
+		next, err := New(opts, now, g)
+		if err != nil {
+			t.Fatalf("reload %d: %v", reload, err)
+		}
+		g = next
+	}
+	if len(lots) != drawn || len(again) != waits || waits == 0 {
+		t.Errorf("%d of %d lots and %d of %d jitters differ", len(lots), drawn, len(again), waits)
+	}
+}
+
 func TestOptionsAreCheckedByName(t *testing.T) {
 	_, err := New(Options{Classes: 2, MaxRetryAfter: time.Millisecond, Queues: []QueueOptions{
 		{Name: "a", MaxUsefulAge: time.Minute, Bands: []Band{{From: .9, Full: .5}, {MinAdmit: 2, Status: 200}}, MaxDepth: -1},

@@ -272,6 +272,37 @@ func FuzzTicket(f *testing.F) {
 	})
 }
 
+// What clients see does not give the seed away: mixing can be undone, deriving can
+// not.
+func TestTicketsDoNotTellTheSeed(t *testing.T) {
+	g := newTestGate(t, QueueOptions{})
+	for n := range uint64(3) {
+		id := g.newID()
+		key := unmix(id) - (n + 1)
+		if mix(key+n+1) != id || key != g.idKey {
+			t.Fatalf("mixing was not undone: %x", key)
+		}
+		for _, guess := range []uint64{key, unmix(key), unmix(unmix(key))} {
+			if guess == g.seed || mix(guess) == g.seed {
+				t.Errorf("the seed %x can be told from the id %x", g.seed, id)
+			}
+		}
+	}
+	if g.idKey == g.drawKey || g.idKey == g.queues[0].drawKey {
+		t.Error("ids tell what is drawn")
+	}
+}
+
+// unmix undoes mix.
+func unmix(x uint64) uint64 {
+	x ^= x>>31 ^ x>>62
+	x *= 0x319642b2d24d8ec3 // the inverse of mix's second factor, modulo 2^64
+	x ^= x>>27 ^ x>>54
+	x *= 0x96de1b173f119089
+	x ^= x>>30 ^ x>>60
+	return x - 0x9e3779b97f4a7c15
+}
+
 func BenchmarkTicket(b *testing.B) {
 	tickets, err := NewTickets(secret)
 	if err != nil {

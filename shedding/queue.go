@@ -34,6 +34,7 @@ type queue struct {
 	log     *admissions
 	demand  *demand
 	classes []class
+	drawKey uint64
 	draws   atomic.Uint64 // but those of newcomers
 	due     atomicFloat   // when the law is to be run again
 
@@ -82,7 +83,7 @@ type class struct {
 // counts are running totals of requests.
 type counts struct {
 	admitted atomic.Uint64 // newcomers
-	turned   atomic.Uint64 // newcomers that were not
+	declined atomic.Uint64 // newcomers that were not
 	back     atomic.Uint64 // requests that came back when told
 	kept     atomic.Uint64 // of them, admitted
 	early    atomic.Uint64 // came back before their time
@@ -92,7 +93,7 @@ type counts struct {
 	promised atomic.Uint64
 }
 
-func (n *counts) newcomers() uint64 { return n.admitted.Load() + n.turned.Load() }
+func (n *counts) newcomers() uint64 { return n.admitted.Load() + n.declined.Load() }
 
 type counted struct{ offered, admitted uint64 }
 
@@ -106,6 +107,7 @@ func newQueue(g *Gate, o QueueOptions, tenants int, now float64) *queue {
 	limit := o.MaxUsefulAge.Seconds()
 	q := &queue{
 		opts:     o,
+		drawKey:  admission.Hash(g.drawKey, o.Name),
 		gate:     g,
 		limit:    limit,
 		maxRetry: o.MaxRetryAfter.Seconds(),
@@ -351,6 +353,7 @@ func (q *queue) adopt(old *queue, t float64) {
 		q.classes[i].adopt(&old.classes[i])
 	}
 	q.turned = old.turned
+	q.draws.Store(old.draws.Load())
 	q.run(t)
 }
 
@@ -358,12 +361,12 @@ func (c *class) adopt(old *class) {
 	c.count.adopt(&old.count)
 	c.seen, c.offered, c.offeredLong, c.admitted = old.seen, old.offered, old.offeredLong, old.admitted
 	c.since, c.refusing, c.pledged, c.saved = old.since, old.refusing, old.pledged, old.saved
-	c.spread.bins, c.spread.total = old.spread.bins, old.spread.total
+	c.spread.adopt(&old.spread)
 }
 
 func (n *counts) adopt(old *counts) {
 	for _, p := range [][2]*atomic.Uint64{
-		{&n.admitted, &old.admitted}, {&n.turned, &old.turned}, {&n.back, &old.back}, {&n.kept, &old.kept},
+		{&n.admitted, &old.admitted}, {&n.declined, &old.declined}, {&n.back, &old.back}, {&n.kept, &old.kept},
 		{&n.early, &old.early}, {&n.refused, &old.refused}, {&n.shadow, &old.shadow}, {&n.promised, &old.promised}, {&n.returned, &old.returned},
 	} {
 		p[0].Store(p[1].Load())

@@ -73,7 +73,7 @@ func (g *Gate) use(now time.Time, p *admission.Promise) bool {
 // newID returns an id that no other promise has.
 func (g *Gate) newID() uint64 {
 	for {
-		if id := mix(g.mixed + g.ids.Add(1)); id != 0 {
+		if id := mix(g.idKey + g.ids.Add(1)); id != 0 {
 			return id
 		}
 	}

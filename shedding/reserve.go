@@ -60,7 +60,7 @@ func (q *queue) reserve(now time.Time, r *admission.Request, d *admission.Decisi
 		q.log.add(1)
 		return permit, admission.Refusal{}
 	}
-	c.count.turned.Add(1)
+	c.count.declined.Add(1)
 	if height < c.pledge.Load() {
 		q.pledge(now, r, d, tenant, &promise)
 	} else {
@@ -153,7 +153,7 @@ func (q *queue) draw(lot *admission.Lot) float32 {
 // drawFor is draw where the caller has a number that no other has.
 func (q *queue) drawFor(turn uint64, lot *admission.Lot) float32 {
 	if *lot == 0 {
-		*lot = 1 + admission.Lot(mix(q.gate.mixed+turn)>>40)
+		*lot = 1 + admission.Lot(mix(q.drawKey+turn)>>40)
 	}
 	return lotNumber(*lot)
 }
