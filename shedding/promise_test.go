@@ -272,6 +272,18 @@ func FuzzTicket(f *testing.F) {
 	})
 }
 
+// A key is the same with quotes and without, as it is for records.
+func TestPromiseIsKnownWithAndWithoutQuotes(t *testing.T) {
+	for _, keys := range [][2]string{{"k", `"k"`}, {`"k"`, "k"}, {"k", "k"}, {`"k"`, `"k"`}, {`"`, `"`}} {
+		g := newTestGate(t, QueueOptions{})
+		now := strain(t, g, start, 80)
+		a := refused(t, g, now, "t", 2, header{"Idempotency-Key": keys[0]})
+		if b := reserve(g, a.d.Promise.NotBefore, "t", 2, header{"Idempotency-Key": keys[1]}); b.d.Standing != admission.Due {
+			t.Errorf("promised to %s, and %s stands as %v", keys[0], keys[1], b.d.Standing)
+		}
+	}
+}
+
 // What clients see does not give the seed away: mixing can be undone, deriving can
 // not.
 func TestTicketsDoNotTellTheSeed(t *testing.T) {

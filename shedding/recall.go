@@ -38,8 +38,8 @@ func (g *Gate) promised(now time.Time, r *admission.Request, tenant uint64, p *a
 	if g.promises.empty(seconds(now)) {
 		return false
 	}
-	key, n := r.Header.Get(g.header)
-	if n != 1 || key == "" {
+	key, ok := g.keyOf(r)
+	if !ok {
 		return false
 	}
 	e, ok := g.promises.get(g.keyID(key, r, tenant), seconds(now))
@@ -58,11 +58,21 @@ func (g *Gate) remember(now time.Time, r *admission.Request, p *admission.Promis
 	if r.Header == nil {
 		return false
 	}
-	key, n := r.Header.Get(g.header)
-	if n != 1 || key == "" {
+	key, ok := g.keyOf(r)
+	if !ok {
 		return false
 	}
 	return g.promises.put(span{id: g.keyID(key, r, tenant), value: p.ID, from: seconds(p.NotBefore), until: seconds(p.Lapse)}, seconds(now), true)
+}
+
+// keyOf returns the request's idempotency key, if it has one. Quoted or not, it is the
+// same.
+func (g *Gate) keyOf(r *admission.Request) (string, bool) {
+	key, n := r.Header.Get(g.header)
+	if len(key) > 2 && key[0] == '"' && key[len(key)-1] == '"' {
+		key = key[1 : len(key)-1]
+	}
+	return key, n == 1 && key != ""
 }
 
 // use marks a promise as used and reports whether it was not yet.
