@@ -30,7 +30,7 @@ var ours = []struct {
 	may          []string
 }{
 	{"admission", "the words stand on nothing", nil},
-	{"admission/ratelimit", "a gate knows the words only", []string{"admission", "internal/prefetch"}},
+	{"admission/ratelimit", "a gate knows the words only", []string{"admission", "internal/prefetch", "internal/hugepage"}},
 	{"admission/tenant", "identity knows the words only", []string{"admission"}},
 	{"config", "what a file says does not depend on who uses it", nil},
 	{"proxy", "gates and transport meet in the controller", []string{"admission", "admission/tenant", "internal/nowait"}},

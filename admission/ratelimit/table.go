@@ -2,9 +2,12 @@ package ratelimit
 
 import (
 	"math/bits"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"unsafe"
+
+	"sluice/internal/hugepage"
 )
 
 const (
@@ -57,7 +60,10 @@ type part struct {
 	// first, which holds no lock.
 	where atomic.Uint64
 
-	_ [2*cacheLine - 56]byte
+	free    func() // gives back the memory of places; nil: the garbage collector does
+	cleanup runtime.Cleanup
+
+	_ [2*cacheLine - 80]byte
 }
 
 // leastPlaces is how many a part that has a bucket has at least.
@@ -122,8 +128,8 @@ func (p *part) put(b bucket) *bucket {
 }
 
 func (p *part) grow() {
-	old := p.places
-	p.places = make([]bucket, max(2*len(old), leastPlaces))
+	old, free := p.places, p.free
+	p.places, p.free = hugepage.Make[bucket](max(2*len(old), leastPlaces))
 	first := uint64(uintptr(unsafe.Pointer(&p.places[0])))
 	p.where.Store(first&^(cacheLine-1) | uint64(bits.TrailingZeros(uint(len(p.places)))))
 	p.hand = 0
@@ -131,6 +137,13 @@ func (p *part) grow() {
 		if old[i].tenant != 0 {
 			p.put(old[i])
 		}
+	}
+	p.cleanup.Stop()
+	if free != nil {
+		free()
+	}
+	if p.free != nil {
+		p.cleanup = runtime.AddCleanup(p, func(free func()) { free() }, p.free)
 	}
 }
 

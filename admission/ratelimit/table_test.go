@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/admission"
+	"sluice/internal/hugepage"
 )
 
 // Made-up names neither grow the table nor lift anybody's limit: while there is
@@ -209,6 +210,38 @@ func TestAnticipatedPlace(t *testing.T) {
 	}
 }
 
+// A part that outgrows the heap holds what was added, and gives its memory back as it
+// grows on, and when nobody holds it any more.
+func TestLargePart(t *testing.T) {
+	allGivenBack(t)
+	p := new(part)
+	const buckets = 100_000
+	for n := uint64(1); n <= buckets; n++ {
+		p.add(newBucket(n*0x9e3779b97f4a7c15, int64(n), quota(1, 1)))
+	}
+	if got, want := hugepage.InUse(), int64(len(p.places)*cacheLine); got != want && runtime.GOOS == "linux" {
+		t.Errorf("%d bytes are outside the heap, want %d: those of the places", got, want)
+	}
+	for n := uint64(1); n <= buckets; n++ {
+		if b := p.find(n * 0x9e3779b97f4a7c15); b == nil || b.latest != int64(n) {
+			t.Fatalf("found %v, want the bucket added at %d", b, n)
+		}
+	}
+	runtime.KeepAlive(p)
+	allGivenBack(t)
+}
+
+// allGivenBack waits until tables that nobody holds have given their memory back.
+func allGivenBack(t *testing.T) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); hugepage.InUse() != 0; runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatalf("%d bytes outside the heap are in use, and nobody holds them", hugepage.InUse())
+		}
+		runtime.GC()
+	}
+}
+
 // What the table's layout rests on.
 func TestSizes(t *testing.T) {
 	if n := unsafe.Sizeof(bucket{}); n != cacheLine {
@@ -237,23 +270,24 @@ func million(t testing.TB) (*Gate, []string) {
 // A million tenants cost at most 250 bytes each, and deciding for one of them
 // allocates nothing.
 func TestMillionTenants(t *testing.T) {
+	allGivenBack(t)
 	g, names := million(t)
-	heap := func() uint64 {
+	memory := func() int64 {
 		runtime.GC()
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
+		return int64(m.HeapAlloc) + hugepage.InUse()
 	}
 	var d admission.Decision
 	r := admission.Request{Route: &admission.Route{ID: "orders", Cost: 2, CostBy: "X-Cost", CostCap: 10}, Header: fields{{"X-Cost", "3"}}}
-	before := heap()
+	before := memory()
 	for _, name := range names {
 		r.Tenant = name
 		if p, _ := g.Reserve(epoch, &r, &d); p.Amount != 3 {
 			t.Fatalf("%d tokens taken of %s, want 3", p.Amount, name)
 		}
 	}
-	grown := heap() - before
+	grown := memory() - before
 	if s := g.Stats(); s.Buckets != len(names) || s.Overflowed != 0 {
 		t.Fatalf("stats are %+v, want a bucket for everybody", s)
 	}
