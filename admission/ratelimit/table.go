@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"math/bits"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -60,10 +59,9 @@ type part struct {
 	// first, which holds no lock.
 	where atomic.Uint64
 
-	free    func() // gives back the memory of places; nil: the garbage collector does
-	cleanup runtime.Cleanup
+	memory *hugepage.Memory // that places is in
 
-	_ [2*cacheLine - 80]byte
+	_ [2*cacheLine - 64]byte
 }
 
 // leastPlaces is how many a part that has a bucket has at least.
@@ -128,8 +126,8 @@ func (p *part) put(b bucket) *bucket {
 }
 
 func (p *part) grow() {
-	old, free := p.places, p.free
-	p.places, p.free = hugepage.Make[bucket](max(2*len(old), leastPlaces))
+	old, memory := p.places, p.memory
+	p.places, p.memory = hugepage.Make[bucket](max(2*len(old), leastPlaces))
 	first := uint64(uintptr(unsafe.Pointer(&p.places[0])))
 	p.where.Store(first&^(cacheLine-1) | uint64(bits.TrailingZeros(uint(len(p.places)))))
 	p.hand = 0
@@ -138,13 +136,7 @@ func (p *part) grow() {
 			p.put(old[i])
 		}
 	}
-	p.cleanup.Stop()
-	if free != nil {
-		free()
-	}
-	if p.free != nil {
-		p.cleanup = runtime.AddCleanup(p, func(free func()) { free() }, p.free)
-	}
+	memory.Free()
 }
 
 // remove frees place i, and moves those up that stand behind it because it was

@@ -5,11 +5,12 @@
 package hugepage
 
 import (
+	"runtime"
 	"sync/atomic"
 	"unsafe"
 )
 
-// Size is that of a huge page, of most: on amd64, and where pages have 4 KiB on arm64.
+// Size is that of a huge page on amd64, and on arm64 where pages have 4 KiB.
 const Size = 2 << 20
 
 var inUse atomic.Int64
@@ -18,22 +19,49 @@ var inUse atomic.Int64
 // nor the runtime's statistics count them.
 func InUse() int64 { return inUse.Load() }
 
-// Make returns n zero elements. What is smaller than a huge page is on the heap, and
-// free is nil. What is larger is outside, if the system gives it: T must hold no pointer,
-// since the garbage collector does not look there, and free must be called once nobody
-// holds an element. Where huge pages are switched off, they are pages like others.
-func Make[T any](n int) (elements []T, free func()) {
-	bytes := n * int(unsafe.Sizeof(*new(T)))
+// Memory is what elements are in that are not on the heap. It is given back once
+// nobody holds it: whoever holds an element has to hold it, too. nil is the heap.
+type Memory struct {
+	mapping mapping
+	cleanup runtime.Cleanup
+}
+
+// mapping is so many bytes outside the heap, in whole huge pages.
+type mapping struct {
+	at    unsafe.Pointer
+	bytes uintptr
+}
+
+func (m mapping) size() uintptr { return (m.bytes + Size - 1) &^ (Size - 1) }
+
+// Make returns n zero elements, and what they are in. What is smaller than a huge page
+// is on the heap. What is larger is outside, if the system gives it: T must hold no
+// pointer, since the garbage collector does not look there. Where huge pages are
+// switched off, they are pages like others.
+func Make[T any](n int) (elements []T, in *Memory) {
+	bytes := uintptr(n) * unsafe.Sizeof(*new(T))
 	if bytes < Size {
 		return make([]T, n), nil
 	}
-	memory, unmap := mapped(bytes)
-	if memory == nil {
+	m := mapping{bytes: bytes}
+	if !m.make() {
 		return make([]T, n), nil
 	}
 	inUse.Add(int64(bytes))
-	return unsafe.Slice((*T)(memory), n), func() {
-		inUse.Add(-int64(bytes))
-		unmap()
+	in = &Memory{mapping: m}
+	in.cleanup = runtime.AddCleanup(in, mapping.free, m)
+	return unsafe.Slice((*T)(m.at), n), in
+}
+
+// Free gives memory back at once. It is called once, when nobody holds an element.
+func (m *Memory) Free() {
+	if m != nil {
+		m.cleanup.Stop()
+		m.mapping.free()
 	}
+}
+
+func (m mapping) free() {
+	inUse.Add(-int64(m.bytes))
+	unmap(m.at, m.size())
 }

@@ -1,11 +1,6 @@
 package hugepage
 
 import (
-	"fmt"
-	"os"
-	"runtime"
-	"slices"
-	"strings"
 	"testing"
 	"unsafe"
 )
@@ -18,78 +13,9 @@ const perPage = Size / int(unsafe.Sizeof(line{}))
 func TestSmall(t *testing.T) {
 	for _, n := range []int{0, 1, perPage - 1} {
 		before := InUse()
-		lines, free := Make[line](n)
-		if len(lines) != n || free != nil || InUse() != before {
-			t.Errorf("%d elements of %d, to be freed: %t, %d bytes outside the heap", len(lines), n, free != nil, InUse()-before)
+		lines, in := Make[line](n)
+		if len(lines) != n || in != nil || InUse() != before {
+			t.Errorf("%d elements of %d, on the heap: %t, %d bytes outside the heap", len(lines), n, in == nil, InUse()-before)
 		}
 	}
-}
-
-// Large ones are whole, zero, begin with a huge page, and are gone once freed.
-func TestLarge(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("there are huge pages on Linux only")
-	}
-	for _, n := range []int{perPage, perPage + 1, 8 * perPage} {
-		before := InUse()
-		lines, free := Make[line](n)
-		if len(lines) != n || free == nil {
-			t.Fatalf("%d elements of %d, to be freed: %t", len(lines), n, free != nil)
-		}
-		at := uintptr(unsafe.Pointer(&lines[0]))
-		if at%Size != 0 {
-			t.Errorf("the table begins at %#x, within a huge page", at)
-		}
-		if got, want := InUse()-before, int64(n)*int64(unsafe.Sizeof(line{})); got != want {
-			t.Errorf("%d bytes in use, want %d", got, want)
-		}
-		for i := range lines {
-			if lines[i] != (line{}) {
-				t.Fatalf("element %d of %d is %v", i, n, lines[i])
-			}
-			lines[i][7] = uint64(i)
-		}
-		for i := range lines {
-			if lines[i][7] != uint64(i) {
-				t.Fatalf("element %d of %d holds %d", i, n, lines[i][7])
-			}
-		}
-		if !advised(t, at) {
-			t.Error("huge pages were not asked for")
-		}
-		free()
-		if InUse() != before {
-			t.Errorf("%d bytes are in use once freed", InUse()-before)
-		}
-	}
-}
-
-// advised reports whether the kernel was asked for huge pages in the mapping at an
-// address.
-func advised(t *testing.T, at uintptr) bool {
-	t.Helper()
-	if _, err := os.Stat("/sys/kernel/mm/transparent_hugepage"); err != nil {
-		t.Log("this kernel has no huge pages")
-		return true
-	}
-	smaps, err := os.ReadFile("/proc/self/smaps")
-	if err != nil {
-		t.Fatal(err)
-	}
-	within := false
-	for l := range strings.Lines(string(smaps)) {
-		if from, to, ok := mapping(l); ok {
-			within = from <= at && at < to
-		} else if flags, ok := strings.CutPrefix(l, "VmFlags:"); ok && within {
-			return slices.Contains(strings.Fields(flags), "hg")
-		}
-	}
-	t.Fatalf("no mapping has %#x", at)
-	return false
-}
-
-// mapping reads the first line about a mapping.
-func mapping(line string) (from, to uintptr, ok bool) {
-	n, _ := fmt.Sscanf(line, "%x-%x ", &from, &to)
-	return from, to, n == 2
 }
